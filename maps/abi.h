@@ -40,12 +40,16 @@
 #define SLC_UDP_ANSWERED_NS 30000000000ULL
 
 /* Classes of sources, best first (DECISIONS glossary). */
-#define SLC_CLASSES(X) X(vip) X(known) X(stranger) X(low)
+#define SLC_CLASSES(X) \
+	X(vip)         \
+	X(known)       \
+	X(stranger)    \
+	X(low)
 enum slc_class {
 #define X(name) SLC_CLASS_##name,
 	SLC_CLASSES(X)
 #undef X
-	SLC_CLASS_COUNT
+		SLC_CLASS_COUNT
 };
 
 /* --- slc_control: one entry, user writes -------------------------------------------------------------------- */
@@ -189,7 +193,8 @@ struct slc_policy {
 	__u64 total_interval16;
 	__u64 total_depth16;
 	__u64 class_depth16[SLC_CLASS_COUNT]; /* theta_c x tau */
-	__u32 share_inverse_q8[SLC_CLASS_COUNT]; /* 256 / minimum share: T of its bucket = T x this >> 8; 0xffffffff: none */
+	__u32 share_inverse_q8
+		[SLC_CLASS_COUNT]; /* 256 / minimum share: T of its bucket = T x this >> 8; 0xffffffff: none */
 	__u64 share_depth16; /* depth of the minimum-share buckets: 1 s */
 	__u32 total_concurrent;
 	__s32 nsid; /* with SLC_P_NETNS */
@@ -464,6 +469,14 @@ struct slc_sweep {
 	__u32 count;
 	__u32 shift; /* unit of the range */
 	__u32 rewritten; /* out */
+};
+
+/* Types that only inner maps name (see maps.bpf.h); the skeleton declares a variable of it. */
+struct slc_inner_types {
+	struct slc_service_key service_key;
+	struct slc_service service;
+	struct slc_trust_key trust_key;
+	struct slc_rule rule;
 };
 
 #define SLC_ASSERT_SIZE(type, size) _Static_assert(sizeof(type) == (size), "ABI: size of " #type)

@@ -11,6 +11,9 @@
 
 #include "abi.h"
 
+/* clang 14 emits forward declarations for types that only inner maps name; a variable makes it emit them whole. */
+const volatile struct slc_inner_types slc_inner_types __weak = {};
+
 /* User writes: the live snapshot, lease, salts, secret. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -61,7 +61,7 @@ struct snapshot_service {
 		uint8_t prefix;
 		uint64_t interval_ns16, depth_ns16;
 		uint32_t id;
-	} *overrides;
+	} * overrides;
 	size_t override_count;
 };
 
@@ -144,8 +144,8 @@ const struct slc_signals *datapath_signals(const struct datapath *dp, uint16_t s
 const struct slc_total *datapath_total(const struct datapath *dp, uint16_t state); /* mapped, live */
 const struct slc_control *datapath_control(const struct datapath *dp); /* mapped, live */
 /* Tokens a source has now, in 1/1000, and its cold entry if any (-ENOENT: never seen). */
-int datapath_source(const struct datapath *dp, const struct slc_policy *policy, const uint8_t addr[16],
-		    uint16_t vlan, struct slc_cold *ret_cold, uint64_t *ret_millitokens);
+int datapath_source(const struct datapath *dp, const struct slc_policy *policy, const uint8_t addr[16], uint16_t vlan,
+		    struct slc_cold *ret_cold, uint64_t *ret_millitokens);
 /* Walks cold sets [first, first + count): the callback gets entries in use. Returns sets visited. */
 typedef void (*cold_visit)(const struct slc_cold *cold, void *arg);
 size_t datapath_cold_walk(const struct datapath *dp, size_t first, size_t count, cold_visit visit, void *arg);
