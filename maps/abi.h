@@ -171,6 +171,8 @@ struct slc_rule {
 #define SLC_P_NETNS (1u << 9) /* listener in the namespace nsid */
 #define SLC_P_MIN_SHARE (1u << 10) /* some class has a minimum share */
 
+#define SLC_NO_SHARE 0xffffffffu
+
 struct slc_policy {
 	char name[SLC_NAME_LEN];
 	__u32 uid;
@@ -192,9 +194,9 @@ struct slc_policy {
 	/* total: 1/16 ns */
 	__u64 total_interval16;
 	__u64 total_depth16;
-	__u64 class_depth16[SLC_CLASS_COUNT]; /* theta_c x tau */
-	__u32 share_inverse_q8
-		[SLC_CLASS_COUNT]; /* 256 / minimum share: T of its bucket = T x this >> 8; 0xffffffff: none */
+	__u32 theta_q16[SLC_CLASS_COUNT]; /* class c's part of tau, 65536 = all of it */
+	/* 256 / minimum share: the share bucket's T = T x this >> 8; SLC_NO_SHARE: none */
+	__u32 share_inverse_q8[SLC_CLASS_COUNT];
 	__u64 share_depth16; /* depth of the minimum-share buckets: 1 s */
 	__u32 total_concurrent;
 	__s32 nsid; /* with SLC_P_NETNS */
@@ -226,7 +228,8 @@ struct slc_decision_half {
 	__u32 slice_shift; /* a slice of "admitted within H" is 2^slice_shift ns */
 	__u32 slices; /* H in slices, 1 to SLC_SLICES - 1 */
 	__u64 handshake_ns; /* H, largest of the classes */
-	__u64 pad[2];
+	__u32 listeners; /* that share the service's SYNs (SO_REUSEPORT), at least 1 */
+	__u32 pad[3];
 };
 
 struct slc_decision {
@@ -488,7 +491,7 @@ SLC_ASSERT_SIZE(struct slc_service, 8);
 SLC_ASSERT_SIZE(struct slc_trust_key, 24);
 SLC_ASSERT_SIZE(struct slc_order_key, 20);
 SLC_ASSERT_SIZE(struct slc_rule, 40);
-SLC_ASSERT_SIZE(struct slc_policy, 224);
+SLC_ASSERT_SIZE(struct slc_policy, 208);
 SLC_ASSERT_SIZE(struct slc_decision_half, 80);
 SLC_ASSERT_SIZE(struct slc_override_half, 112);
 SLC_ASSERT_SIZE(union slc_way, 8);

@@ -85,4 +85,11 @@ enum slc_reason {
 		SLC_REASON_COUNT
 };
 
+/* The stage of a reason as a constant: SLC_STAGE_OF_rate_limited == SLC_STAGE_source. */
+enum {
+#define X(name, verdict, stage, text) SLC_STAGE_OF_##name = SLC_STAGE_##stage,
+	SLC_REASONS(X)
+#undef X
+};
+
 #endif /* SLC_REASONS_H */

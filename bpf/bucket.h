@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * bucket.h: token buckets as GCRA (ITU-T I.371, virtual scheduling), plain C: time comes in as an argument.
+ *
+ * One word per bucket: the theoretical arrival time (TAT). A packet conforms if max(TAT, now) + T - now <= max(tau, T),
+ * and then TAT becomes max(TAT, now) + T, by compare-and-swap: exact on any number of CPUs, no division, no timer.
+ * T is the interval between tokens and may be pushed at any time; tau, the depth, is burst x T of the configured rate
+ * and stays. A TAT beyond now + max(tau, T) was left by a slower rate: it is stored back to that bound, so a raised
+ * rate acts within one depth, a lowered one hands out nothing, and no sequence of pushes admits more than configured
+ * rate x time + burst.
+ *
+ * A `now` that is behind another CPU's makes max(TAT, now) larger, never smaller: time going back creates no token.
+ */
+#ifndef SLC_BUCKET_H
+#define SLC_BUCKET_H
+
+#include <linux/types.h>
+
+#include "maps/abi.h"
+
+#ifndef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#endif
+#ifndef READ_ONCE
+#define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
+#endif
+#ifndef WRITE_ONCE
+#define WRITE_ONCE(x, v) (*(volatile __typeof__(x) *)&(x) = (v))
+#endif
+
+enum slc_taken { SLC_TAKEN, SLC_EMPTY, SLC_CONTENDED };
+
+static __always_inline __u64 slc_max(__u64 a, __u64 b)
+{
+	return a > b ? a : b;
+}
+
+static __always_inline __u64 slc_min(__u64 a, __u64 b)
+{
+	return a < b ? a : b;
+}
+
+/* --- 64-bit buckets, 1/16 ns: totals, ceilings, shares, resets, events ------------------------------------------- */
+
+/* How far TAT is ahead of now: the time until the bucket is full. Bounded by `bound`, what a stored-back TAT has. */
+static __always_inline __u64 slc_bucket_ahead(__u64 tat, __u64 now16, __u64 bound)
+{
+	return tat > now16 ? slc_min(tat - now16, bound) : 0;
+}
+
+/* Would a packet conform? `threshold` <= max(tau, T): the part of the depth this caller may use (its class). */
+static __always_inline _Bool slc_bucket_peek(__u64 tat, __u64 now16, __u64 interval, __u64 depth, __u64 threshold)
+{
+	__u64 ahead = slc_bucket_ahead(tat, now16, slc_max(depth, interval));
+
+	return ahead + interval <= slc_max(threshold, interval);
+}
+
+#define SLC_BUCKET_TRIES 8 /* a CPU that loses this often refuses: others were admitted meanwhile */
+
+static __always_inline enum slc_taken slc_bucket_take(__u64 *word, __u64 now16, __u64 interval, __u64 depth,
+						      __u64 threshold)
+{
+	__u64 bound = slc_max(depth, interval);
+	__u64 tat = READ_ONCE(*word);
+
+	for (int i = 0; i < SLC_BUCKET_TRIES; i++) {
+		__u64 ahead = slc_bucket_ahead(tat, now16, bound);
+		__u64 next = now16 + ahead + interval, seen;
+
+		if (ahead + interval > slc_max(threshold, interval)) {
+			if (tat > now16 + bound)
+				__sync_val_compare_and_swap(word, tat, now16 + bound);
+			return SLC_EMPTY;
+		}
+		seen = __sync_val_compare_and_swap(word, tat, next);
+		if (seen == tat)
+			return SLC_TAKEN;
+		tat = seen;
+	}
+	return SLC_CONTENDED;
+}
+
+/* Charges without asking (allowed sources): at most to an empty bucket. */
+static __always_inline void slc_bucket_charge(__u64 *word, __u64 now16, __u64 interval, __u64 depth)
+{
+	__u64 bound = slc_max(depth, interval);
+	__u64 tat = READ_ONCE(*word);
+
+	for (int i = 0; i < SLC_BUCKET_TRIES; i++) {
+		__u64 ahead = slc_bucket_ahead(tat, now16, bound);
+		__u64 next = now16 + slc_min(ahead + interval, bound);
+		__u64 seen = __sync_val_compare_and_swap(word, tat, next);
+
+		if (seen == tat)
+			return;
+		tat = seen;
+	}
+}
+
+/* --- 40-bit buckets: sources, eight to a cache line ---------------------------------------------------------------- */
+
+#define SLC_TAT_MASK ((1ULL << 40) - 1)
+/*
+ * TATs are compared modulo 2^40. max(tau, T) <= 2^32 units, so a distance up to this is the future and anything more
+ * is the past; the slack is for a `now` read before another CPU's. The sweep keeps TATs from growing so old that they
+ * would come round to the future.
+ */
+#define SLC_TAT_FUTURE (1ULL << 33)
+#define SLC_SOURCE_TRIES 3
+
+static __always_inline __u64 slc_tat_ahead(__u64 tat, __u64 now)
+{
+	__u64 d = (tat - now) & SLC_TAT_MASK;
+
+	return d <= SLC_TAT_FUTURE ? d : 0;
+}
+
+/* Larger is older; the newest is the one furthest in the future. */
+static __always_inline __u64 slc_tat_age(__u64 tat, __u64 now)
+{
+	return (now + SLC_TAT_FUTURE - tat) & SLC_TAT_MASK;
+}
+
+static __always_inline __u64 slc_way_word(__u64 tag, __u64 tat)
+{
+	return tag << 40 | (tat & SLC_TAT_MASK);
+}
+
+struct slc_taken_source {
+	__u8 taken; /* enum slc_taken */
+	__u8 seen_before; /* the source had an entry */
+	__u8 inherited; /* a newcomer that took over a debt */
+};
+
+/*
+ * Finds the source's way by its tag, or takes the one with the oldest TAT and starts from that TAT: in the past it is
+ * a full bucket, in the future a debt, so nobody gains by eviction. Claim and charge are one compare-and-swap; a
+ * refusal writes nothing but a store-back. Two CPUs that claim for one source at once mostly meet in the same way; if
+ * the line changed between their looks they may end in two ways, worth at most one more token per further CPU.
+ */
+static __always_inline struct slc_taken_source slc_source_take(struct slc_set *set, __u64 tag, __u64 now, __u64 interval,
+							       __u64 depth)
+{
+	struct slc_taken_source r = { .taken = SLC_CONTENDED };
+	__u64 bound = slc_max(depth, interval);
+
+	for (int try = 0; try < SLC_SOURCE_TRIES; try++) {
+		__u64 word = 0, oldest = 0, ahead;
+		__u64 *slot = &set->way[0].word;
+
+		r.seen_before = 0;
+#pragma unroll
+		for (int i = 0; i < SLC_WAYS; i++) {
+			__u64 w = READ_ONCE(set->way[i].word), age;
+
+			if (w >> 40 == tag) {
+				slot = &set->way[i].word;
+				word = w;
+				r.seen_before = 1;
+				break;
+			}
+			age = slc_tat_age(w, now) + 1;
+			if (age > oldest) {
+				oldest = age;
+				slot = &set->way[i].word;
+				word = w;
+			}
+		}
+		ahead = slc_tat_ahead(word, now);
+		if (ahead > bound || ahead + interval > bound) {
+			r.taken = SLC_EMPTY;
+			r.inherited = !r.seen_before;
+			if (ahead > bound && r.seen_before)
+				__sync_val_compare_and_swap(slot, word, slc_way_word(tag, now + bound));
+			return r;
+		}
+		if (__sync_val_compare_and_swap(slot, word, slc_way_word(tag, now + ahead + interval)) == word) {
+			r.taken = SLC_TAKEN;
+			r.inherited = !r.seen_before && ahead;
+			return r;
+		}
+	}
+	return r;
+}
+
+/* The sweep: a TAT older than 2^38 units becomes one 2^38 units old. Returns 1 if it rewrote. */
+#define SLC_TAT_OLD (1ULL << 38)
+static __always_inline int slc_way_sweep(__u64 *word, __u64 now)
+{
+	__u64 w = READ_ONCE(*word);
+
+	if (slc_tat_age(w, now) <= SLC_TAT_OLD + SLC_TAT_FUTURE)
+		return 0;
+	return __sync_val_compare_and_swap(word, w, slc_way_word(w >> 40, now - SLC_TAT_OLD)) == w;
+}
+
+#endif /* SLC_BUCKET_H */
