@@ -1,0 +1,672 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <cmocka.h>
+
+#include "tests/bpf/rig.h"
+
+#include "sluice.skel.h" /* after abi.h, whose types it names */
+
+#define SETS 4096u /* per service */
+
+static const uint32_t THETA_PERCENT[SLC_CLASS_COUNT] = {100, 90, 50, 25};
+
+static void __attribute__((format(printf, 1, 2), noreturn)) die(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	fprintf(stderr, "rig: ");
+	vfprintf(stderr, format, args);
+	fprintf(stderr, "\n");
+	va_end(args);
+	abort();
+}
+
+uint64_t rig_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+/* --- namespace ---------------------------------------------------------------------------------------------------- */
+
+static void run_ip(const char *command)
+{
+	int rc = system(command);
+
+	if (rc)
+		die("`%s` gave %d", command, rc);
+}
+
+void rig_private_network(void)
+{
+	if (unshare(CLONE_NEWNET))
+		die("unshare(CLONE_NEWNET): %s: run as root", strerror(errno));
+	run_ip("ip link set lo up");
+	run_ip("ip addr add " SERVER4 "/32 dev lo");
+	run_ip("ip addr add " CLIENT4 "/32 dev lo");
+	run_ip("ip -6 addr add " SERVER6 "/128 dev lo nodad");
+	run_ip("ip -6 addr add " CLIENT6 "/128 dev lo nodad");
+}
+
+/* --- loading ------------------------------------------------------------------------------------------------------- */
+
+static void *map_area(const struct bpf_map *map)
+{
+	size_t value = (bpf_map__value_size(map) + 7) & ~7u;
+	size_t page = sysconf(_SC_PAGESIZE);
+	size_t bytes = (value * bpf_map__max_entries(map) + page - 1) & ~(page - 1);
+	void *area = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
+
+	if (area == MAP_FAILED)
+		die("mmap of %s: %s", bpf_map__name(map), strerror(errno));
+	return area;
+}
+
+static void unmap_area(void *area, const struct bpf_map *map)
+{
+	size_t value = (bpf_map__value_size(map) + 7) & ~7u;
+	size_t page = sysconf(_SC_PAGESIZE);
+
+	munmap(area, (value * bpf_map__max_entries(map) + page - 1) & ~(page - 1));
+}
+
+static int make_inner(const struct bpf_map *outer, uint32_t index, enum bpf_map_type type, uint32_t key, uint32_t value,
+		      uint32_t entries, uint32_t flags)
+{
+	struct bpf_map_create_opts opts = {.sz = sizeof(opts), .map_flags = flags};
+	int fd = bpf_map_create(type, "inner", key, value, entries, &opts);
+
+	if (fd < 0)
+		die("inner map of %s: %s", bpf_map__name(outer), strerror(errno));
+	if (bpf_map_update_elem(bpf_map__fd(outer), &index, &fd, BPF_ANY))
+		die("%s[%u]: %s", bpf_map__name(outer), index, strerror(errno));
+	return fd;
+}
+
+static void fill_control(struct rig *rig, const struct rig_sizes *sizes)
+{
+	struct slc_control *c = rig->control;
+
+	c->secret[0] = 0x0706050403020100ULL;
+	c->secret[1] = 0x0f0e0d0c0b0a0908ULL;
+	c->salt[0] = 0x1122334455667788ULL;
+	c->salt[1] = 0x99aabbccddeeff00ULL;
+	c->magic = SLC_MAGIC;
+	c->abi_major = SLC_ABI_MAJOR;
+	c->abi_minor = SLC_ABI_MINOR;
+	c->boot_ns = rig_now();
+	c->next_uid = 1;
+	c->source_sets = sizes->source_sets;
+	c->cold_sets = sizes->cold_sets;
+	c->flow_sets = sizes->flow_sets;
+	for (int i = 0; i < 2; i++) {
+		c->global[i].event_interval16 = NS_PER_MS << 4;
+		c->global[i].event_depth16 = NS_PER_S << 4;
+		c->global[i].reset_interval16 = 1000 << 4;
+		c->global[i].reset_depth16 = NS_PER_S << 4;
+	}
+	c->lease_until_ns = rig_now() + 3600 * NS_PER_S;
+	c->active = 1 << 1;
+}
+
+static int quiet(enum libbpf_print_level level, const char *format, va_list args)
+{
+	return level == LIBBPF_WARN ? vfprintf(stderr, format, args) : 0;
+}
+
+struct rig *rig_open(const struct rig_sizes *sizes)
+{
+	struct rig_sizes s = sizes ? *sizes : (struct rig_sizes){0};
+	struct rig *rig = calloc(1, sizeof(*rig));
+	struct sluice_bpf *skel;
+	int err;
+
+	libbpf_set_print(quiet);
+	s.source_sets = s.source_sets ? s.source_sets : 16 * SETS;
+	s.cold_sets = s.cold_sets ? s.cold_sets : 4096;
+	s.flow_sets = s.flow_sets ? s.flow_sets : 16384;
+	skel = sluice_bpf__open();
+	if (!skel)
+		die("skeleton: %s", strerror(errno));
+	bpf_map__set_max_entries(skel->maps.slc_sources, s.source_sets);
+	bpf_map__set_max_entries(skel->maps.slc_cold, s.cold_sets);
+	bpf_map__set_max_entries(skel->maps.slc_flows, s.flow_sets);
+	err = sluice_bpf__load(skel);
+	if (err)
+		die("load: %s", strerror(-err));
+	rig->skel = skel;
+	rig->program = bpf_program__fd(skel->progs.slc_xdp);
+	rig->cpus = libbpf_num_possible_cpus();
+	rig->control = map_area(skel->maps.slc_control);
+	rig->ports = map_area(skel->maps.slc_ports);
+	rig->decision = map_area(skel->maps.slc_decision);
+	rig->override = map_area(skel->maps.slc_override);
+	rig->sources = map_area(skel->maps.slc_sources);
+	rig->cold = map_area(skel->maps.slc_cold);
+	rig->flows = map_area(skel->maps.slc_flows);
+	rig->total = map_area(skel->maps.slc_total);
+	rig->signals = map_area(skel->maps.slc_signals);
+	rig->ceiling = map_area(skel->maps.slc_ceiling);
+	rig->scratch = calloc(rig->cpus, sizeof(*rig->scratch));
+	rig->states = 1;
+	for (uint32_t i = 0; i < 2; i++) {
+		rig->services[i] = make_inner(skel->maps.slc_services, i, BPF_MAP_TYPE_HASH,
+					      sizeof(struct slc_service_key), sizeof(struct slc_service), 1024, 0);
+		rig->trust[i] = make_inner(skel->maps.slc_trust, i, BPF_MAP_TYPE_LPM_TRIE, sizeof(struct slc_trust_key),
+					   sizeof(struct slc_rule), SLC_TRUST, BPF_F_NO_PREALLOC);
+	}
+	fill_control(rig, &s);
+	return rig;
+}
+
+void rig_close(struct rig *rig)
+{
+	struct sluice_bpf *skel;
+
+	if (!rig)
+		return;
+	skel = rig->skel;
+	for (int i = 0; i < 2; i++) {
+		close(rig->services[i]);
+		close(rig->trust[i]);
+	}
+	unmap_area(rig->control, skel->maps.slc_control);
+	unmap_area(rig->ports, skel->maps.slc_ports);
+	unmap_area(rig->decision, skel->maps.slc_decision);
+	unmap_area(rig->override, skel->maps.slc_override);
+	unmap_area(rig->sources, skel->maps.slc_sources);
+	unmap_area(rig->cold, skel->maps.slc_cold);
+	unmap_area(rig->flows, skel->maps.slc_flows);
+	unmap_area(rig->total, skel->maps.slc_total);
+	unmap_area(rig->signals, skel->maps.slc_signals);
+	unmap_area(rig->ceiling, skel->maps.slc_ceiling);
+	free(rig->scratch);
+	sluice_bpf__destroy(skel);
+	free(rig);
+}
+
+/* --- the user side -------------------------------------------------------------------------------------------------- */
+
+struct slc_policy rig_policy(const char *name)
+{
+	struct slc_policy p = {
+		.proto = IPPROTO_TCP,
+		.set_mask = SETS - 1,
+		.v4_prefix = 32,
+		.v6_prefix = 64,
+		.wide_v4_prefix = 24,
+		.wide_v6_prefix = 56,
+		.reset_interval16 = 1000 << 4,
+		.reset_depth16 = NS_PER_S << 4,
+	};
+
+	snprintf(p.name, sizeof(p.name), "%s", name);
+	for (int c = 0; c < SLC_CLASS_COUNT; c++)
+		p.share_inverse_q8[c] = SLC_NO_SHARE;
+	return p;
+}
+
+static uint32_t to_units(uint64_t ns, uint8_t shift)
+{
+	return (ns + (1ULL << shift) - 1) >> shift;
+}
+
+/* The unit makes both depths fit into 2^30. */
+static uint8_t shift_for(uint64_t depth_ns)
+{
+	uint8_t shift = 0;
+
+	while (depth_ns >> shift > 1ULL << 30)
+		shift++;
+	return shift;
+}
+
+void rig_policy_source(struct slc_policy *p, uint64_t interval_ns, uint32_t burst)
+{
+	p->flags |= SLC_P_SOURCE;
+	p->shift = shift_for(interval_ns * burst);
+	p->source_interval = to_units(interval_ns, p->shift);
+	p->source_depth = p->source_interval * burst;
+}
+
+void rig_policy_wide(struct slc_policy *p, uint64_t interval_ns, uint32_t burst, uint8_t v4, uint8_t v6)
+{
+	p->flags |= SLC_P_WIDE;
+	p->wide_interval = to_units(interval_ns, p->shift);
+	p->wide_depth = p->wide_interval * burst;
+	p->wide_v4_prefix = v4;
+	p->wide_v6_prefix = v6;
+}
+
+void rig_policy_total(struct slc_policy *p, uint64_t interval_ns, uint32_t burst)
+{
+	p->flags |= SLC_P_TOTAL;
+	p->total_interval16 = interval_ns << 4;
+	p->total_depth16 = p->total_interval16 * burst;
+	for (int c = 0; c < SLC_CLASS_COUNT; c++)
+		p->theta_q16[c] = THETA_PERCENT[c] * 65536 / 100;
+	p->share_depth16 = NS_PER_S << 4;
+}
+
+void rig_policy_gate(struct slc_policy *p, uint32_t low_percent, uint32_t high_percent)
+{
+	uint32_t low = low_percent * 65536 / 100, high = high_percent * 65536 / 100;
+
+	p->flags |= SLC_P_GATE;
+	p->high_q16 = high;
+	for (int c = 0; c < SLC_CLASS_COUNT; c++)
+		p->low_q16[c] = low + (high - low) * THETA_PERCENT[c] / 100;
+	p->max_wait_ns = 3600 * NS_PER_S;
+	p->target_ns = p->max_wait_ns / 2;
+}
+
+static uint32_t index_now(const struct rig *rig)
+{
+	return rig->control->active & 1;
+}
+
+static uint16_t write_policy(struct rig *rig, const struct slc_policy *policy)
+{
+	uint32_t slot = ++rig->policies;
+
+	if (bpf_map_update_elem(bpf_map__fd(rig->skel->maps.slc_policy), &slot, policy, BPF_ANY))
+		die("slc_policy[%u]: %s", slot, strerror(errno));
+	return slot;
+}
+
+static void write_service(struct rig *rig, const struct slc_policy *policy, uint16_t slot, const char *addr,
+			  uint16_t port)
+{
+	struct slc_service_key key = {.port = port, .proto = policy->proto};
+	struct slc_service service = {.uid = policy->uid, .policy = slot, .state = policy->state};
+	static const uint8_t any6[16], any4[16] = {[10] = 0xff, [11] = 0xff};
+	struct slc_global *global = &rig->control->global[index_now(rig)];
+	struct slc_ports *ports = &rig->ports[port >> 6];
+
+	packet_address(addr, key.addr);
+	if (bpf_map_update_elem(rig->services[index_now(rig)], &key, &service, BPF_ANY))
+		die("service %s:%u: %s", addr, port, strerror(errno));
+	if (!memcmp(key.addr, any6, 16) || !memcmp(key.addr, any4, 16))
+		global->has_wildcard = 1;
+	else
+		global->has_exact = 1;
+	*(policy->proto == IPPROTO_TCP ? &ports->tcp : &ports->udp) |= 1ULL << (port & 63);
+}
+
+uint16_t rig_service(struct rig *rig, struct slc_policy *policy, const char *addr, uint16_t port)
+{
+	policy->uid = rig->control->next_uid++;
+	policy->state = rig->states++;
+	policy->set_base = rig->next_set;
+	rig->next_set += policy->set_mask + 1;
+	if (rig->next_set > rig->control->source_sets)
+		die("%s: no sets left in slc_sources", policy->name);
+	write_service(rig, policy, write_policy(rig, policy), addr, port);
+	return policy->state;
+}
+
+static uint16_t find_policy(struct rig *rig, const struct slc_policy *policy)
+{
+	struct slc_policy found;
+
+	for (uint32_t slot = rig->policies; slot; slot--) {
+		if (!bpf_map_lookup_elem(bpf_map__fd(rig->skel->maps.slc_policy), &slot, &found) &&
+		    found.uid == policy->uid)
+			return slot;
+	}
+	die("%s: no policy with its uid", policy->name);
+}
+
+void rig_address(struct rig *rig, const struct slc_policy *policy, const char *addr, uint16_t port)
+{
+	write_service(rig, policy, find_policy(rig, policy), addr, port);
+}
+
+void rig_replace_policy(struct rig *rig, const struct slc_policy *policy, const char *addr, uint16_t port)
+{
+	write_service(rig, policy, write_policy(rig, policy), addr, port);
+}
+
+void rig_management(struct rig *rig, uint16_t port)
+{
+	rig->ports[port >> 6].management |= 1ULL << (port & 63);
+}
+
+static uint32_t bits_of(const char *addr, uint8_t prefix)
+{
+	return strchr(addr, ':') ? prefix : 96 + prefix;
+}
+
+static void write_trust(struct rig *rig, uint32_t scope, const char *addr, uint8_t prefix, const struct slc_rule *rule)
+{
+	struct slc_trust_key key = {.prefixlen = 32 + bits_of(addr, prefix), .scope = scope};
+
+	packet_address(addr, key.addr);
+	if (bpf_map_update_elem(rig->trust[index_now(rig)], &key, rule, BPF_ANY))
+		die("trust %s/%u: %s", addr, prefix, strerror(errno));
+}
+
+void rig_trust(struct rig *rig, const char *addr, uint8_t prefix, const struct slc_rule *rule)
+{
+	write_trust(rig, SLC_SCOPE_ALL, addr, prefix, rule);
+	rig->control->global[index_now(rig)].has_trust = 1;
+}
+
+void rig_rate_override(struct rig *rig, uint32_t uid, const char *addr, uint8_t prefix, const struct slc_rule *rule)
+{
+	write_trust(rig, uid, addr, prefix, rule);
+}
+
+void rig_order(struct rig *rig, const char *addr, uint8_t prefix, const struct slc_rule *rule)
+{
+	struct slc_order_key key = {.prefixlen = bits_of(addr, prefix)};
+
+	packet_address(addr, key.addr);
+	if (bpf_map_update_elem(bpf_map__fd(rig->skel->maps.slc_orders), &key, rule, BPF_ANY))
+		die("order %s/%u: %s", addr, prefix, strerror(errno));
+	rig->control->flags |= SLC_F_ORDERS;
+	if (rule->flags & SLC_RULE_ALL_PACKETS)
+		rig->control->flags |= SLC_F_DENY_ALL;
+}
+
+void rig_order_delete(struct rig *rig, const char *addr, uint8_t prefix)
+{
+	struct slc_order_key key = {.prefixlen = bits_of(addr, prefix)};
+
+	packet_address(addr, key.addr);
+	if (bpf_map_delete_elem(bpf_map__fd(rig->skel->maps.slc_orders), &key))
+		die("order %s/%u: %s", addr, prefix, strerror(errno));
+}
+
+void rig_known(struct rig *rig, uint32_t uid, const char *addr, uint64_t until_ns)
+{
+	struct slc_known_key key = {.uid = uid};
+	struct slc_known known = {.since_ns = rig_now(), .until_ns = until_ns};
+
+	packet_address(addr, key.addr);
+	if (bpf_map_update_elem(bpf_map__fd(rig->skel->maps.slc_known), &key, &known, BPF_ANY))
+		die("known %s: %s", addr, strerror(errno));
+	rig->control->flags |= SLC_F_KNOWN;
+}
+
+void rig_decide(struct rig *rig, uint16_t state, const struct slc_decision_half *half)
+{
+	struct slc_decision *d = &rig->decision[state];
+	uint64_t index = ~d->word & 1;
+
+	d->half[index] = *half;
+	__atomic_store_n(&d->word, (d->word & ~1ULL) | index, __ATOMIC_RELEASE);
+}
+
+void rig_override(struct rig *rig, uint16_t state, const struct slc_override_half *half)
+{
+	struct slc_override *o = &rig->override[state];
+	uint64_t index = ~o->word & 1;
+
+	o->half[index] = *half;
+	__atomic_store_n(&o->word, index, __ATOMIC_RELEASE);
+}
+
+bool rig_set_open(struct rig *rig, const char *addr, uint32_t uid, uint32_t open)
+{
+	uint8_t key[16];
+
+	packet_address(addr, key);
+	for (uint32_t set = 0; set < rig->control->cold_sets; set++) {
+		for (int w = 0; w < SLC_COLD_WAYS; w++) {
+			struct slc_cold *cold = &rig->cold[set].way[w];
+
+			if (cold->uid == uid && !memcmp(cold->addr, key, 16)) {
+				cold->head.open = open;
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+/* --- packets --------------------------------------------------------------------------------------------------------- */
+
+static int test_run(struct rig *rig, const struct packet *packet, uint32_t count, uint32_t flags, struct packet *out,
+		    uint32_t *ret_action)
+{
+	struct xdp_md ctx = {.data_end = packet->length, .ingress_ifindex = rig->ifindex};
+	struct bpf_test_run_opts opts = {
+		.sz = sizeof(opts),
+		.data_in = packet->data,
+		.data_size_in = packet->length,
+		.data_out = out ? out->data : NULL,
+		.data_size_out = out ? sizeof(out->data) : 0,
+		.repeat = count,
+		.flags = flags,
+		.ctx_in = rig->ifindex ? &ctx : NULL,
+		.ctx_size_in = rig->ifindex ? sizeof(ctx) : 0,
+	};
+	int err = bpf_prog_test_run_opts(rig->program, &opts);
+
+	if (err)
+		return err;
+	if (out) {
+		out->length = opts.data_size_out;
+		out->l3 = packet->l3;
+		out->l4 = packet->l4;
+	}
+	if (ret_action)
+		*ret_action = opts.retval;
+	return 0;
+}
+
+uint32_t rig_repeat(struct rig *rig, const struct packet *packet, uint32_t count)
+{
+	uint32_t action;
+	int err = test_run(rig, packet, count, 0, NULL, &action);
+
+	if (err)
+		die("BPF_PROG_TEST_RUN of %u bytes: %s", packet->length, strerror(-err));
+	return action;
+}
+
+uint32_t rig_run(struct rig *rig, const struct packet *packet, struct packet *out)
+{
+	uint32_t action;
+	int err = test_run(rig, packet, 1, 0, out, &action);
+
+	if (err)
+		die("BPF_PROG_TEST_RUN of %u bytes: %s", packet->length, strerror(-err));
+	return action;
+}
+
+int rig_live(struct rig *rig, const struct packet *packet, uint32_t count)
+{
+	return test_run(rig, packet, count, BPF_F_TEST_XDP_LIVE_FRAMES, NULL, NULL);
+}
+
+/* --- counters ---------------------------------------------------------------------------------------------------------- */
+
+static void add_counters(struct slc_counters *sum, const struct slc_counters *one)
+{
+	__u64 *to = (__u64 *)sum;
+	const __u64 *from = (const __u64 *)one;
+
+	_Static_assert(sizeof(*sum) % sizeof(__u64) == 0, "counters are 64-bit words");
+	for (size_t i = 0; i < sizeof(*sum) / sizeof(__u64); i++)
+		to[i] += from[i];
+}
+
+struct slc_counters rig_counters(struct rig *rig, uint16_t state)
+{
+	struct slc_counters sum = {0};
+	uint32_t key = state;
+
+	if (bpf_map_lookup_elem(bpf_map__fd(rig->skel->maps.slc_counters), &key, rig->scratch))
+		die("slc_counters[%u]: %s", state, strerror(errno));
+	for (int cpu = 0; cpu < rig->cpus; cpu++)
+		add_counters(&sum, &rig->scratch[cpu]);
+	return sum;
+}
+
+/* Slots that were not handed out are left out: a count there shows as a packet without a reason. */
+struct slc_counters rig_all_counters(struct rig *rig)
+{
+	struct slc_counters sum = {0};
+
+	for (uint16_t state = 0; state < rig->states; state++) {
+		struct slc_counters one = rig_counters(rig, state);
+
+		add_counters(&sum, &one);
+	}
+	return sum;
+}
+
+static const struct {
+	const char *name;
+	enum slc_verdict verdict;
+} REASONS[] = {
+#define X(name, verdict, stage, text) {#name, SLC_##verdict},
+	SLC_REASONS(X)
+#undef X
+};
+
+uint64_t rig_reason(const struct slc_reasons *reasons, enum slc_reason reason)
+{
+	return ((const __u64 *)reasons)[reason];
+}
+
+uint64_t rig_reason_sum(const struct slc_reasons *reasons)
+{
+	uint64_t sum = 0;
+
+	for (int r = 0; r < SLC_REASON_COUNT; r++)
+		sum += rig_reason(reasons, r);
+	return sum;
+}
+
+const char *rig_reason_name(enum slc_reason reason)
+{
+	return REASONS[reason].name;
+}
+
+enum slc_verdict rig_reason_verdict(enum slc_reason reason)
+{
+	return REASONS[reason].verdict;
+}
+
+const char *rig_action_name(uint32_t action)
+{
+	static const char *const names[] = {"XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT"};
+
+	return action < sizeof(names) / sizeof(*names) ? names[action] : "no XDP action";
+}
+
+const char *rig_difference(const struct slc_reasons *before, const struct slc_reasons *after)
+{
+	static char text[1024];
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (int r = 0; r < SLC_REASON_COUNT && used < sizeof(text); r++) {
+		int64_t moved = rig_reason(after, r) - rig_reason(before, r);
+
+		if (moved)
+			used += snprintf(text + used, sizeof(text) - used, "%s%s %+lld", used ? ", " : "",
+					 REASONS[r].name, (long long)moved);
+	}
+	return used ? text : "no reason";
+}
+
+/* --- expectations -------------------------------------------------------------------------------------------------------- */
+
+void rig_expect(struct rig *rig, const struct packet *packet, uint32_t action, enum slc_reason reason, const char *name,
+		const char *file, int line)
+{
+	struct slc_counters before = rig_all_counters(rig), after;
+	uint32_t got = rig_run(rig, packet, NULL);
+
+	after = rig_all_counters(rig);
+	if (got == action && rig_reason(&after.enforced, reason) - rig_reason(&before.enforced, reason) == 1 &&
+	    rig_reason_sum(&after.enforced) - rig_reason_sum(&before.enforced) == 1)
+		return;
+	print_error("%s:\n  expected %s, %s +1\n  got      %s, %s\n", name, rig_action_name(action),
+		    REASONS[reason].name, rig_action_name(got), rig_difference(&before.enforced, &after.enforced));
+	_fail(file, line);
+}
+
+void rig_expect_many(struct rig *rig, const struct packet *packet, uint32_t count, enum slc_reason reason,
+		     const char *file, int line)
+{
+	struct slc_counters before = rig_all_counters(rig), after;
+
+	rig_repeat(rig, packet, count);
+	after = rig_all_counters(rig);
+	if (rig_reason(&after.enforced, reason) - rig_reason(&before.enforced, reason) == count &&
+	    rig_reason_sum(&after.enforced) - rig_reason_sum(&before.enforced) == count)
+		return;
+	print_error("expected %s +%u\n  got %s\n", REASONS[reason].name, count,
+		    rig_difference(&before.enforced, &after.enforced));
+	_fail(file, line);
+}
+
+/* --- two CPUs -------------------------------------------------------------------------------------------------------------- */
+
+struct racer {
+	struct rig *rig;
+	void (*fn)(struct rig *rig, void *arg, int cpu);
+	void *arg;
+	int cpu;
+	pthread_barrier_t *start;
+};
+
+static void *race(void *arg)
+{
+	struct racer *r = arg;
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(r->cpu, &set);
+	if (pthread_setaffinity_np(pthread_self(), sizeof(set), &set))
+		die("CPU %d: cannot pin a thread there", r->cpu);
+	pthread_barrier_wait(r->start);
+	r->fn(r->rig, r->arg, r->cpu);
+	return NULL;
+}
+
+bool rig_on_two_cpus(struct rig *rig, void (*fn)(struct rig *rig, void *arg, int cpu), void *arg)
+{
+	pthread_barrier_t start;
+	struct racer racer[2];
+	pthread_t thread[2];
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		return false;
+	pthread_barrier_init(&start, NULL, 2);
+	for (int cpu = 0; cpu < 2; cpu++) {
+		racer[cpu] = (struct racer){rig, fn, arg, cpu, &start};
+		if (pthread_create(&thread[cpu], NULL, race, &racer[cpu]))
+			die("pthread_create failed");
+	}
+	for (int cpu = 0; cpu < 2; cpu++)
+		pthread_join(thread[cpu], NULL);
+	pthread_barrier_destroy(&start);
+	return true;
+}
