@@ -32,27 +32,31 @@ endif
 
 BPF_SRC   := $(wildcard bpf/*.bpf.c)
 BPF_OBJ   := $(BPF_SRC:bpf/%.c=$(B)/bpf/%.o)
-LIB_SRC   := $(wildcard user/decide/*.c user/datapath/*.c user/control/*.c)
+# sluicectl's parts are in the library too, so that unit tests can call them; main.c alone is not.
+LIB_SRC   := $(wildcard user/decide/*.c user/datapath/*.c user/control/*.c) \
+	$(filter-out user/cli/main.c,$(wildcard user/cli/*.c))
 LIB_OBJ   := $(LIB_SRC:%.c=$(B)/obj/%.o)
-CLI_SRC   := $(wildcard user/cli/*.c)
+CLI_SRC   := $(wildcard user/cli/main.c)
 CLI_OBJ   := $(CLI_SRC:%.c=$(B)/obj/%.o)
 UNIT_SRC  := $(wildcard tests/unit/test_*.c)
 UNIT_BIN  := $(UNIT_SRC:tests/unit/%.c=$(B)/unit/%)
 BPFT_SRC  := $(wildcard tests/bpf/test_*.c)
 BPFT_BIN  := $(BPFT_SRC:tests/bpf/%.c=$(B)/tests-bpf/%)
+FUZZ_SRC  := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ_BIN  := $(FUZZ_SRC:tests/fuzz/%.c=$(B)/fuzz/%)
 TOOL_SRC  := $(wildcard tests/e2e/tools/*.c)
 TOOL_BIN  := $(TOOL_SRC:tests/e2e/tools/%.c=$(B)/tools/%)
 BENCH_SRC := $(wildcard tests/bench/*.c)
 BENCH_BIN := $(BENCH_SRC:tests/bench/%.c=$(B)/bench/%)
 
-.PHONY: all demo test test-unit test-bpf test-e2e bench check format install clean help
+.PHONY: all demo test test-unit test-bpf test-fuzz test-e2e tools bench check format install clean help
 .DELETE_ON_ERROR:
 .SECONDARY:
 
 all: $(B)/sluiced $(B)/sluicectl ## build sluiced and sluicectl
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
 
 # --- packet path -----------------------------------------------------------------------------------------------
 
@@ -110,6 +114,22 @@ $(B)/tests-bpf/%: $(B)/obj/tests/bpf/%.o $(patsubst %.c,$(B)/obj/%.o,$(filter-ou
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $^ $(LDLIBS) -lcmocka -o $@
 
+# Fuzzers: clang's instrumentation, so that the library is compiled once more.
+FUZZ_FLAGS := -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined
+$(B)/fuzz-obj/%.o: %.c | $(B)/sluice.skel.h
+	$(call msg,CC-FUZZ,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) $(filter-out -Werror,$(ALL_CFLAGS)) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c $< -o $@
+
+$(B)/libsluice-fuzz.a: $(LIB_SRC:%.c=$(B)/fuzz-obj/%.o)
+	$(call msg,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(B)/fuzz/%: $(B)/fuzz-obj/tests/fuzz/%.o $(B)/libsluice-fuzz.a
+	$(call msg,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) $(FUZZ_FLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -o $@
+
 $(B)/tools/%: tests/e2e/tools/%.c
 	$(call msg,TOOL,$@)
 	@mkdir -p $(@D)
@@ -133,6 +153,9 @@ test-unit: $(UNIT_BIN) ## pure C under sanitizers
 
 test-bpf: $(BPFT_BIN) ## packets through the program (BPF_PROG_TEST_RUN)
 	@scripts/run-tests bpf $(BPFT_BIN)
+
+test-fuzz: $(FUZZ_BIN) ## what reads bytes from outside, 15 s each
+	@scripts/run-tests fuzz $(FUZZ_BIN)
 
 test-e2e: all $(TOOL_BIN) ## namespaces, real servers and clients
 	@scripts/run-tests e2e
