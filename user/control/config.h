@@ -100,6 +100,26 @@ struct class_config {
 	uint16_t min; /* minimum share, 1/100 % */
 };
 
+/* An entry of `trust:` as the file has it; a list file becomes one trust_config per prefix. */
+struct trust_entry {
+	struct cidr cidr;
+	char file[512]; /* "" when `cidr` is given */
+	uint64_t max_age_ns; /* 0: any age */
+	enum trust_action action;
+	struct rate ceiling;
+	uint8_t class;
+	int line;
+};
+
+/* One key as it is in force, for `config check --effective` and `config diff`. */
+struct setting {
+	const struct schema_key *key; /* schema.h */
+	char *path; /* "services[web].source.rate" */
+	char *value; /* normalised: "1000ms" is "1s" */
+	char *origin; /* "sluice.yaml:12", "default", "profile api" */
+	unsigned line, column; /* 0: not from the file */
+};
+
 struct config {
 	char path[4096];
 	uint64_t hash; /* of the file's bytes and of the list files it names */
@@ -125,8 +145,12 @@ struct config {
 		uint32_t max_per_v4_24, max_per_v6_48;
 	} known;
 	struct class_config classes[SLC_CLASS_COUNT];
-	struct trust_config *trust;
+	struct trust_entry *trust_entries;
+	size_t trust_entry_count;
+	struct trust_config *trust; /* no prefix twice; none covered by a management prefix */
 	size_t trust_count;
+	struct setting *settings;
+	size_t setting_count;
 	struct service_config *services;
 	size_t service_count;
 };
@@ -158,10 +182,18 @@ int parse_rate(const char *text, struct rate *ret_rate, char *why, size_t why_le
 int parse_duration(const char *text, uint64_t *ret_ns, char *why, size_t why_len);
 int parse_percent(const char *text, uint16_t *ret_hundredths, char *why, size_t why_len);
 int parse_count(const char *text, uint64_t min, uint64_t max, uint64_t *ret_count, char *why, size_t why_len);
+/* An IPv4 or IPv6 address; the one place where IPv4 becomes ::ffff:a.b.c.d. */
+int parse_address(const char *text, uint8_t ret_addr[16], char *why, size_t why_len);
 int parse_cidr(const char *text, struct cidr *ret_cidr, char *why, size_t why_len);
 void format_rate(const struct rate *rate, char *buf, size_t len);
 void format_duration(uint64_t ns, char *buf, size_t len);
+void format_percent(uint16_t hundredths, char *buf, size_t len);
+void format_address(const uint8_t addr[16], char *buf, size_t len);
 void format_cidr(const struct cidr *cidr, char *buf, size_t len);
+bool cidr_contains(const struct cidr *outer, const struct cidr *inner);
+/* Text of others for a message: quoted, one line, at most 64 bytes of it, everything unprintable as \\xNN. */
+#define QUOTE_LEN 280
+const char *quote(const char *text, char buf[QUOTE_LEN]);
 
 /*
  * One `limits set NAME key=value` assignment, checked by the same table as the file: keys source.rate,
@@ -174,7 +206,12 @@ struct limits_change {
 };
 int limits_assign(struct limits_change *change, const char *assignment, char *why, size_t why_len);
 
-/* `why` in JSON of every key with its value and origin ("file:12", "default", "profile api"). */
+/* JSON of every key with its value and origin ("file:12", "default", "profile api"). */
 int config_effective(const struct config *config, FILE *out);
+
+/* Keys that differ, in the order of their names; `running` or `file` is NULL where that side lacks the key. */
+typedef void (*config_diff_visit)(const char *key, const char *running, const char *file, void *arg);
+/* Returns the number of rows, or -ENOMEM. `running` may be NULL: everything is new. */
+int config_diff(const struct config *running, const struct config *file, config_diff_visit visit, void *arg);
 
 #endif /* SLUICE_CONFIG_H */
