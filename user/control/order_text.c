@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "user/control/config.h"
+#include "user/control/order_text.h"
 
 #define NS_PER_S 1000000000ULL
 #define FOR_ACCEPTED "1s to 365d with a unit, as in 90s, 10m, 2h, 7d"
