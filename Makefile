@@ -130,7 +130,7 @@ $(B)/fuzz/%: $(B)/fuzz-obj/tests/fuzz/%.o $(B)/libsluice-fuzz.a
 	@mkdir -p $(@D)
 	$(Q)$(CLANG) $(FUZZ_FLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -o $@
 
-$(B)/tools/%: tests/e2e/tools/%.c
+$(B)/tools/%: tests/e2e/tools/%.c $(wildcard tests/e2e/tools/*.h)
 	$(call msg,TOOL,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $< -lpthread -lm -o $@
