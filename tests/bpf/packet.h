@@ -30,7 +30,10 @@ struct forced {
 	bool set;
 	uint32_t value;
 };
-#define AS(x) ((struct forced){.set = true, .value = (x)})
+#define AS(x)                             \
+	{                                 \
+		.set = true, .value = (x) \
+	}
 
 #define VLAN(vid) (0x81000000u | (vid))
 #define QINQ(vid) (0x88a80000u | (vid))
@@ -87,9 +90,10 @@ struct recipe {
 };
 
 struct packet {
-	uint8_t data[PACKET_MAX];
 	uint32_t length;
 	uint16_t l3, l4; /* where the builder put them */
+	uint8_t align[2]; /* so that the IP header is aligned, as drivers have it */
+	uint8_t data[PACKET_MAX];
 };
 
 /* Aborts on a recipe that makes no sense: it is a fault of the test. */
