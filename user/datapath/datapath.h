@@ -131,6 +131,11 @@ int datapath_set_override(struct datapath *dp, uint16_t state, const struct slc_
 int datapath_get_override(struct datapath *dp, uint16_t state, struct slc_override_half *ret_half);
 int datapath_order_set(struct datapath *dp, const uint8_t addr[16], uint8_t prefix, const struct slc_rule *rule);
 int datapath_order_delete(struct datapath *dp, const uint8_t addr[16], uint8_t prefix);
+/* For reading back: the rule of the longest prefix that covers this one (-ENOENT: none), and all of them. */
+int datapath_order_covering(const struct datapath *dp, const uint8_t addr[16], uint8_t prefix,
+			    struct slc_rule *ret_rule);
+typedef void (*order_visit)(const uint8_t addr[16], uint8_t prefix, const struct slc_rule *rule, void *arg);
+int datapath_orders_walk(const struct datapath *dp, order_visit visit, void *arg);
 /* Flags of slc_control that follow from slc_orders and slc_known are kept by these calls. */
 int datapath_ceiling_slot(struct datapath *dp, uint32_t *ret_slot); /* a free ceiling bucket, full */
 void datapath_ceiling_release(struct datapath *dp, uint32_t slot);

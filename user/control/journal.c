@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "user/control/journal.h"
+
+#include <errno.h>
+#include <sqlite3.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "user/control/scope.h"
+
+#define FORMAT 1
+
+struct journal {
+	sqlite3 *orders;
+	sqlite3 *known;
+};
+
+static const char schema[] = "PRAGMA journal_mode = WAL;"
+			     "PRAGMA synchronous = FULL;"
+			     "CREATE TABLE IF NOT EXISTS orders("
+			     " id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, subject TEXT NOT NULL,"
+			     " details TEXT NOT NULL, reason TEXT NOT NULL, by_uid INTEGER NOT NULL,"
+			     " set_wall_ms INTEGER NOT NULL, until_wall_ms INTEGER, until_mono_ns INTEGER NOT NULL,"
+			     " boot TEXT NOT NULL);"
+			     "CREATE TABLE IF NOT EXISTS known("
+			     " service TEXT NOT NULL, addr BLOB NOT NULL, since_wall_ms INTEGER NOT NULL,"
+			     " since_mono_ns INTEGER NOT NULL, until_wall_ms INTEGER NOT NULL,"
+			     " until_mono_ns INTEGER NOT NULL, boot TEXT NOT NULL,"
+			     " PRIMARY KEY(service, addr)) WITHOUT ROWID;"
+			     "PRAGMA user_version = 1;";
+
+static int error_of(int rc)
+{
+	switch (rc & 0xff) {
+	case SQLITE_OK:
+	case SQLITE_DONE:
+	case SQLITE_ROW:
+		return 0;
+	case SQLITE_NOMEM:
+		return -ENOMEM;
+	case SQLITE_FULL:
+		return -ENOSPC;
+	case SQLITE_READONLY:
+	case SQLITE_PERM:
+	case SQLITE_CANTOPEN:
+		return -EACCES;
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+		return -EBUSY;
+	case SQLITE_CORRUPT:
+	case SQLITE_NOTADB:
+		return -EUCLEAN;
+	default:
+		return -EIO;
+	}
+}
+
+static int make_directories(const char *path)
+{
+	char part[512];
+	size_t len = strlen(path);
+
+	if (len >= sizeof(part))
+		return -ENAMETOOLONG;
+	for (size_t i = 1; i <= len; i++) {
+		if (path[i] != '/' && path[i] != '\0')
+			continue;
+		memcpy(part, path, i);
+		part[i] = '\0';
+		if (mkdir(part, 0750) < 0 && errno != EEXIST)
+			return -errno;
+	}
+	return 0;
+}
+
+static int read_format(void *arg, int columns, char **values, char **names)
+{
+	(void)columns;
+	(void)names;
+	*(int *)arg = values[0] ? atoi(values[0]) : 0;
+	return 0;
+}
+
+static int open_one(const char *path, sqlite3 **ret_db)
+{
+	sqlite3 *db = NULL;
+	int format = 0, rc;
+
+	rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, NULL);
+	if (rc == SQLITE_OK) {
+		sqlite3_busy_timeout(db, 1000);
+		rc = sqlite3_exec(db, "PRAGMA user_version", read_format, &format, NULL);
+	}
+	if (rc == SQLITE_OK && format > FORMAT) {
+		sqlite3_close(db);
+		return -EPROTO;
+	}
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(db, schema, NULL, NULL, NULL);
+	if (rc != SQLITE_OK) {
+		sqlite3_close(db);
+		return error_of(rc);
+	}
+	*ret_db = db;
+	return 0;
+}
+
+/* The damaged file and its write-ahead log, out of the way and kept for a look. */
+static void put_aside(const char *path)
+{
+	static const char *const parts[] = {"", "-wal", "-shm"};
+	char from[600], to[640];
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		snprintf(from, sizeof(from), "%s%s", path, parts[i]);
+		snprintf(to, sizeof(to), "%s.damaged%s", path, parts[i]);
+		rename(from, to);
+	}
+}
+
+int journal_open(const char *directory, struct journal **ret_journal, int *ret_reset, char *why, size_t why_len)
+{
+	struct journal *journal = NULL;
+	char path[560];
+	int err = make_directories(directory), reset = 0;
+
+	snprintf(path, sizeof(path), "%s/journal.db", directory);
+	if (!err)
+		journal = calloc(1, sizeof(*journal));
+	if (!err && !journal)
+		err = -ENOMEM;
+	if (!err)
+		err = open_one(path, &journal->orders);
+	if (err == -EUCLEAN) {
+		put_aside(path);
+		reset = 1;
+		err = open_one(path, &journal->orders);
+	}
+	if (!err)
+		err = open_one(path, &journal->known);
+	if (err) {
+		snprintf(why, why_len, "control.state: %s: %s", path,
+			 err == -EPROTO ? "written by a newer sluiced" : strerror(-err));
+		journal_close(&journal);
+		return err;
+	}
+	*ret_reset = reset;
+	*ret_journal = journal;
+	return 0;
+}
+
+void journal_close(struct journal **journal)
+{
+	if (!*journal)
+		return;
+	sqlite3_close((*journal)->orders);
+	sqlite3_close((*journal)->known);
+	free(*journal);
+	*journal = NULL;
+}
+
+static void bind_moment(sqlite3_stmt *stmt, int wall, int mono, const struct moment *moment)
+{
+	sqlite3_bind_int64(stmt, wall, moment->wall_ms);
+	sqlite3_bind_int64(stmt, mono, (int64_t)moment->mono_ns);
+}
+
+static struct moment column_moment(sqlite3_stmt *stmt, int wall, int mono, int boot)
+{
+	struct moment moment = {
+		.mono_ns = (uint64_t)sqlite3_column_int64(stmt, mono),
+		.wall_ms = sqlite3_column_int64(stmt, wall),
+	};
+	const unsigned char *id = sqlite3_column_text(stmt, boot);
+
+	snprintf(moment.boot, sizeof(moment.boot), "%s", id ? (const char *)id : "");
+	return moment;
+}
+
+int journal_order_add(struct journal *journal, const struct journal_order *order, uint32_t *ret_id)
+{
+	static const char sql[] = "INSERT INTO orders(kind, subject, details, reason, by_uid, set_wall_ms,"
+				  " until_wall_ms, until_mono_ns, boot) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)";
+	sqlite3_stmt *stmt = NULL;
+	int rc = sqlite3_prepare_v2(journal->orders, sql, -1, &stmt, NULL);
+
+	if (rc == SQLITE_OK) {
+		sqlite3_bind_text(stmt, 1, order->kind, -1, SQLITE_STATIC);
+		sqlite3_bind_text(stmt, 2, order->subject, -1, SQLITE_STATIC);
+		sqlite3_bind_text(stmt, 3, order->values, -1, SQLITE_STATIC);
+		sqlite3_bind_text(stmt, 4, order->reason, -1, SQLITE_STATIC);
+		sqlite3_bind_int64(stmt, 5, order->by_uid);
+		sqlite3_bind_int64(stmt, 6, order->set_wall_ms);
+		bind_moment(stmt, 7, 8, &order->until);
+		sqlite3_bind_text(stmt, 9, order->until.boot, -1, SQLITE_STATIC);
+		rc = sqlite3_step(stmt);
+	}
+	sqlite3_finalize(stmt);
+	if (rc == SQLITE_DONE)
+		*ret_id = sqlite3_last_insert_rowid(journal->orders);
+	return error_of(rc);
+}
+
+int journal_order_delete(struct journal *journal, uint32_t id)
+{
+	sqlite3_stmt *stmt = NULL;
+	int rc = sqlite3_prepare_v2(journal->orders, "DELETE FROM orders WHERE id = ?", -1, &stmt, NULL);
+
+	if (rc == SQLITE_OK) {
+		sqlite3_bind_int64(stmt, 1, id);
+		rc = sqlite3_step(stmt);
+	}
+	sqlite3_finalize(stmt);
+	return error_of(rc);
+}
+
+int journal_orders(struct journal *journal, void (*visit)(const struct journal_order *order, void *arg), void *arg)
+{
+	static const char sql[] = "SELECT id, kind, subject, details, reason, by_uid, set_wall_ms, until_wall_ms,"
+				  " until_mono_ns, boot FROM orders ORDER BY id";
+	sqlite3_stmt *stmt = NULL;
+	int rc = sqlite3_prepare_v2(journal->orders, sql, -1, &stmt, NULL);
+
+	while (rc == SQLITE_OK || rc == SQLITE_ROW) {
+		rc = sqlite3_step(stmt);
+		if (rc != SQLITE_ROW)
+			break;
+		visit(&(struct journal_order){.id = sqlite3_column_int64(stmt, 0),
+					      .kind = (const char *)sqlite3_column_text(stmt, 1),
+					      .subject = (const char *)sqlite3_column_text(stmt, 2),
+					      .values = (const char *)sqlite3_column_text(stmt, 3),
+					      .reason = (const char *)sqlite3_column_text(stmt, 4),
+					      .by_uid = sqlite3_column_int64(stmt, 5),
+					      .set_wall_ms = sqlite3_column_int64(stmt, 6),
+					      .until = column_moment(stmt, 7, 8, 9)},
+		      arg);
+	}
+	sqlite3_finalize(stmt);
+	return error_of(rc);
+}
+
+static int known_one(sqlite3_stmt *put, sqlite3_stmt *drop, const struct journal_known *known)
+{
+	sqlite3_stmt *stmt = known->until.mono_ns ? put : drop;
+	int rc;
+
+	sqlite3_bind_text(stmt, 1, known->service, -1, SQLITE_STATIC);
+	sqlite3_bind_blob(stmt, 2, known->addr, sizeof(known->addr), SQLITE_STATIC);
+	if (stmt == put) {
+		bind_moment(stmt, 3, 4, &known->since);
+		bind_moment(stmt, 5, 6, &known->until);
+		sqlite3_bind_text(stmt, 7, known->until.boot, -1, SQLITE_STATIC);
+	}
+	rc = sqlite3_step(stmt);
+	sqlite3_reset(stmt);
+	return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+int journal_known_write(struct journal *journal, const struct journal_known *changes, size_t count)
+{
+	sqlite3_stmt *put = NULL, *drop = NULL;
+	int rc;
+
+	rc = sqlite3_prepare_v2(journal->known, "INSERT OR REPLACE INTO known VALUES(?, ?, ?, ?, ?, ?, ?)", -1, &put,
+				NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_prepare_v2(journal->known, "DELETE FROM known WHERE service = ? AND addr = ?", -1, &drop,
+					NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(journal->known, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+	for (size_t i = 0; i < count && rc == SQLITE_OK; i++)
+		rc = known_one(put, drop, &changes[i]);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(journal->known, "COMMIT", NULL, NULL, NULL);
+	if (rc != SQLITE_OK && !sqlite3_get_autocommit(journal->known))
+		sqlite3_exec(journal->known, "ROLLBACK", NULL, NULL, NULL);
+	sqlite3_finalize(put);
+	sqlite3_finalize(drop);
+	return error_of(rc);
+}
+
+int journal_knowns(struct journal *journal, void (*visit)(const struct journal_known *known, void *arg), void *arg)
+{
+	sqlite3_stmt *stmt = NULL;
+	int rc = sqlite3_prepare_v2(journal->known,
+				    "SELECT service, addr, since_wall_ms, since_mono_ns, until_wall_ms,"
+				    " until_mono_ns, boot FROM known",
+				    -1, &stmt, NULL);
+
+	while (rc == SQLITE_OK || rc == SQLITE_ROW) {
+		struct journal_known known = {0};
+
+		rc = sqlite3_step(stmt);
+		if (rc != SQLITE_ROW)
+			break;
+		if (sqlite3_column_bytes(stmt, 1) != sizeof(known.addr))
+			continue;
+		snprintf(known.service, sizeof(known.service), "%s", (const char *)sqlite3_column_text(stmt, 0));
+		memcpy(known.addr, sqlite3_column_blob(stmt, 1), sizeof(known.addr));
+		known.since = column_moment(stmt, 2, 3, 6);
+		known.until = column_moment(stmt, 4, 5, 6);
+		visit(&known, arg);
+	}
+	sqlite3_finalize(stmt);
+	return error_of(rc);
+}

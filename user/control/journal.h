@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * journal.h: what must outlive the daemon and the boot: orders of operators and known-good sources, in SQLite.
+ * Deadlines are kept as wall time and as time of one boot (clock.h). Services are kept by name: uids end with the pins.
+ */
+#ifndef SLUICE_JOURNAL_H
+#define SLUICE_JOURNAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "maps/abi.h"
+#include "user/control/clock.h"
+
+struct journal; /* opaque */
+
+/* Makes the directory. A damaged file is put aside as journal.db.damaged (`*ret_reset`), never fatal. */
+int journal_open(const char *directory, struct journal **ret_journal, int *ret_reset, char *why, size_t why_len);
+void journal_close(struct journal **journal);
+
+struct journal_order {
+	uint32_t id;
+	const char *kind;
+	const char *subject; /* service or CIDR */
+	const char *values; /* JSON */
+	const char *reason;
+	uint32_t by_uid;
+	int64_t set_wall_ms;
+	struct moment until;
+};
+
+/* Durable when it returns. *ret_id is never used twice. */
+int journal_order_add(struct journal *journal, const struct journal_order *order, uint32_t *ret_id);
+int journal_order_delete(struct journal *journal, uint32_t id);
+int journal_orders(struct journal *journal, void (*visit)(const struct journal_order *order, void *arg), void *arg);
+
+struct journal_known {
+	char service[SLC_NAME_LEN];
+	uint8_t addr[16];
+	struct moment since, until; /* until.mono_ns 0: delete */
+};
+
+/* One transaction, on a connection of its own: may run beside the others, in another thread. */
+int journal_known_write(struct journal *journal, const struct journal_known *changes, size_t count);
+int journal_knowns(struct journal *journal, void (*visit)(const struct journal_known *known, void *arg), void *arg);
+
+#endif /* SLUICE_JOURNAL_H */
