@@ -20,6 +20,7 @@ removes everything. Nothing here uses a fixed path outside the checkout and the 
 
 import contextlib
 import ctypes
+import functools
 import itertools
 import json
 import os
@@ -62,9 +63,28 @@ def wait_for(condition, what, timeout=10.0, every=0.01):
         time.sleep(every)
 
 
-def on_cpu(cpu):
-    """Prefix that pins a command, where the machine has that CPU."""
-    return ["taskset", "-c", str(cpu)] if cpu is not None and cpu in os.sched_getaffinity(0) else []
+def threads_named(prefix):
+    """Kernel threads and processes whose name begins so."""
+    found = set()
+    for comm in Path("/proc").glob("[0-9]*/comm"):
+        with contextlib.suppress(OSError):
+            if comm.read_text().startswith(prefix):
+                found.add(int(comm.parent.name))
+    return found
+
+
+def on_cpu(cpu, realtime=False):
+    """
+    Prefix that pins a command where the machine has that CPU. `realtime` is for programs that sleep most of the
+    time: a service whose capacity is the measure must not lose it to a build that runs beside the test.
+    """
+    pinned = ["taskset", "-c", str(cpu)] if cpu is not None and cpu in os.sched_getaffinity(0) else []
+    return (["chrt", "-f", "1"] if realtime and _may_be_realtime() else []) + pinned
+
+
+@functools.cache
+def _may_be_realtime():
+    return subprocess.run(["chrt", "-f", "1", "true"], capture_output=True, check=False).returncode == 0
 
 
 class Namespace:
@@ -79,15 +99,15 @@ class Namespace:
     def path(self):
         return f"/run/netns/{self.name}"
 
-    def inside(self, *args, cpu=None):
+    def inside(self, *args, cpu=None, realtime=False):
         """The command line that runs `args` here; nsenter and not `ip netns exec`, which hides bpffs."""
-        return ["nsenter", f"--net={self.path}", *on_cpu(cpu), *[str(a) for a in args]]
+        return ["nsenter", f"--net={self.path}", *on_cpu(cpu, realtime), *[str(a) for a in args]]
 
     def run(self, *args, **kwargs):
         return command(*self.inside(*args), **kwargs)
 
-    def start(self, *args, cpu=None, **kwargs):
-        return subprocess.Popen(self.inside(*args, cpu=cpu), **kwargs)
+    def start(self, *args, cpu=None, realtime=False, **kwargs):
+        return subprocess.Popen(self.inside(*args, cpu=cpu, realtime=realtime), **kwargs)
 
     def ip(self, line):
         return self.run("ip", *line.split())
@@ -148,7 +168,9 @@ class Tool:
         if not path.exists():
             raise FileNotFoundError(f"{path}: run `make tools`")
         self.name = name
-        self.process = namespace.start(path, *args, cpu=cpu, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        realtime = name in ("service", "queue-watch")
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        self.process = namespace.start(path, *args, cpu=cpu, realtime=realtime, **pipes)
         if self.process.stdout.readline() != "ready\n":
             raise RuntimeError(f"{name} did not start: {self.process.communicate()[1]}")
         self._result = None
@@ -249,7 +271,7 @@ class Sluice:
                 "socket": str(self.socket),
                 "pins": str(self.pins),
                 "state": str(self.directory / "state"),
-                "metrics": "off",
+                "metrics": "none",
             }
             control = ours | config.get("control", {})
             whole = {"interfaces": [{"name": name} for name in self.interfaces]} | config | {"control": control}
@@ -367,9 +389,20 @@ class Lab:
             ns.ip(f"addr add {v6}/64 dev {interface} nodad")
             ns.ip(f"link set {interface} up")
             ns.run("ethtool", "-K", interface, "gro", "on")
+        self._receive_on_gateway_cpu(gateway_if)
         for (ns, interface, _, _), (other, other_if, v4, v6) in (ends, ends[::-1]):
             for address in (v4, v6):
                 ns.ip(f"neigh replace {address} lladdr {other.mac(other_if)} dev {interface} nud permanent")
+
+    def _receive_on_gateway_cpu(self, interface):
+        """The gateway pays for what it receives: else a veth's packets are received on the sender's CPU."""
+        if self.gateway_cpu not in os.sched_getaffinity(0):
+            return
+        before = threads_named(f"napi/{interface}-")
+        script = f"echo 1 >/sys/class/net/{interface}/threaded"
+        command("ip", "netns", "exec", self.gateway.name, "sh", "-c", script)
+        for pid in threads_named(f"napi/{interface}-") - before:
+            command("taskset", "-p", "-c", self.gateway_cpu, pid, check=False)
 
     # --- what runs in it ------------------------------------------------------------------------------------------
 

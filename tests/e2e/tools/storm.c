@@ -46,7 +46,7 @@ static const struct flag flags[] = {
 	{0},
 };
 
-enum state { STATE_SYN_SENT, STATE_CONNECTED, STATE_SERVED, STATE_ENDED };
+enum state { STATE_SYN_SENT, STATE_CONNECTED, STATE_ANSWERED, STATE_ENDED };
 
 struct connection {
 	uint64_t start_ns;
@@ -61,7 +61,7 @@ struct due {
 };
 
 static struct {
-	uint64_t syns, retransmits, syn_acks, repeated_syn_acks, connected, served, refused, reset, gave_up_syn;
+	uint64_t syns, retransmits, syn_acks, repeated_syn_acks, connected, served, failed, refused, reset, gave_up_syn;
 	uint64_t gave_up_waiting, late_syn_acks, send_errors;
 	struct samples served_ns, refused_ns, syn_ack_ns;
 } stats;
@@ -293,11 +293,17 @@ static void on_reset(uint32_t id, uint64_t now)
 	} else if (connection->state == STATE_CONNECTED) {
 		stats.reset++;
 	}
-	if (connection->state != STATE_SERVED)
+	if (connection->state != STATE_ANSWERED)
 		connection->state = STATE_ENDED;
 }
 
-static void on_data(uint32_t id, uint32_t seq, uint32_t len, bool fin, uint64_t now)
+/* "HTTP/1.x 200": anything else is an answer, but does not serve the client. */
+static bool is_ok(const uint8_t *data, uint32_t len)
+{
+	return len >= 12 && !memcmp(data, "HTTP/1.", 7) && !memcmp(data + 8, " 200", 4);
+}
+
+static void on_data(uint32_t id, const uint8_t *data, uint32_t seq, uint32_t len, bool fin, uint64_t now)
 {
 	struct connection *connection = &connections[id];
 
@@ -305,9 +311,13 @@ static void on_data(uint32_t id, uint32_t seq, uint32_t len, bool fin, uint64_t 
 		return;
 	connection->ack = seq + len + fin;
 	if (len && connection->state == STATE_CONNECTED) {
-		stats.served++;
-		samples_add(&stats.served_ns, now - connection->start_ns);
-		connection->state = STATE_SERVED;
+		connection->state = STATE_ANSWERED;
+		if (is_ok(data, len)) {
+			stats.served++;
+			samples_add(&stats.served_ns, now - connection->start_ns);
+		} else {
+			stats.failed++;
+		}
 	} else if (len && connection->state == STATE_ENDED) {
 		answer(id, RST, 1 + request_len(), false); /* nobody reads this any more */
 		return;
@@ -342,7 +352,7 @@ static void give_up_due(uint64_t now)
 		if (connection->state == STATE_CONNECTED && connection->acked)
 			answer(id, FIN | ACK, 1 + request_len(),
 			       false); /* close(): the service still has the request */
-		if (connection->state != STATE_SERVED)
+		if (connection->state != STATE_ANSWERED)
 			connection->state = STATE_ENDED;
 	}
 }
@@ -366,7 +376,7 @@ static void receive_frame(const uint8_t *frame, size_t len, uint64_t now)
 {
 	const struct iphdr *ip = (const struct iphdr *)(frame + sizeof(struct ethhdr));
 	const struct tcphdr *tcp = (const struct tcphdr *)(ip + 1);
-	uint32_t id, data;
+	uint32_t id, header, data;
 
 	if (len < sizeof(struct ethhdr) + sizeof(*ip) + sizeof(*tcp) || ip->ihl != 5 || ip->protocol != IPPROTO_TCP ||
 	    ip->saddr != service.v4.sin_addr.s_addr || tcp->source != service.v4.sin_port)
@@ -374,13 +384,16 @@ static void receive_frame(const uint8_t *frame, size_t len, uint64_t now)
 	id = id_of(ntohl(ip->daddr), ntohs(tcp->dest));
 	if (id == UINT32_MAX)
 		return;
-	data = (uint32_t)(ntohs(ip->tot_len) - sizeof(*ip) - tcp->doff * 4U);
+	header = (uint32_t)sizeof(*ip) + tcp->doff * 4U;
+	if (ntohs(ip->tot_len) < header || len < sizeof(struct ethhdr) + ntohs(ip->tot_len))
+		return;
+	data = ntohs(ip->tot_len) - header;
 	if (tcp->rst)
 		on_reset(id, now);
 	else if (tcp->syn && tcp->ack && ntohl(tcp->ack_seq) == mix(id) + 1)
 		on_syn_ack(id, ntohl(tcp->seq), now);
 	else if (!tcp->syn && connections[id].acked)
-		on_data(id, ntohl(tcp->seq), data, tcp->fin, now);
+		on_data(id, (const uint8_t *)ip + header, ntohl(tcp->seq), data, tcp->fin, now);
 }
 
 static void receive(void)
@@ -489,6 +502,7 @@ static void print_stats(uint64_t took_ns)
 		{"repeated_syn_acks", stats.repeated_syn_acks},
 		{"connected", stats.connected},
 		{"served", stats.served},
+		{"failed", stats.failed},
 		{"refused", stats.refused},
 		{"reset", stats.reset},
 		{"gave_up_connecting", stats.gave_up_syn},
