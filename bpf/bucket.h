@@ -16,11 +16,9 @@
 
 #include <linux/types.h>
 
+#include "hash.h"
 #include "maps/abi.h"
 
-#ifndef __always_inline
-#define __always_inline inline __attribute__((always_inline))
-#endif
 #ifndef READ_ONCE
 #define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
 #endif
@@ -49,7 +47,7 @@ static __always_inline __u64 slc_bucket_ahead(__u64 tat, __u64 now16, __u64 boun
 }
 
 /* Would a packet conform? `threshold` <= max(tau, T): the part of the depth this caller may use (its class). */
-static __always_inline _Bool slc_bucket_peek(__u64 tat, __u64 now16, __u64 interval, __u64 depth, __u64 threshold)
+SLC_VERIFIED_ALONE int slc_bucket_peek(__u64 tat, __u64 now16, __u64 interval, __u64 depth, __u64 threshold)
 {
 	__u64 ahead = slc_bucket_ahead(tat, now16, slc_max(depth, interval));
 
@@ -58,18 +56,30 @@ static __always_inline _Bool slc_bucket_peek(__u64 tat, __u64 now16, __u64 inter
 
 #define SLC_BUCKET_TRIES 8 /* a CPU that loses this often refuses: others were admitted meanwhile */
 
-static __always_inline enum slc_taken slc_bucket_take(__u64 *word, __u64 now16, __u64 interval, __u64 depth,
-						      __u64 threshold)
+/*
+ * A TAT is stored back only when it is beyond the bound by more than two CPUs' clocks or a preemption between reading
+ * the clock and using it can explain: else a late `now` would hand out the difference again.
+ */
+#define SLC_SKEW16 (16ULL * 1000000) /* 1 ms in 1/16 ns */
+#define SLC_SKEW_UNITS (1ULL << 20) /* of a source bucket */
+
+/* `word` is never NULL; verified alone, the function cannot know. */
+SLC_VERIFIED_ALONE enum slc_taken slc_bucket_take(__u64 *word, __u64 now16, __u64 interval, __u64 depth,
+						  __u64 threshold)
 {
 	__u64 bound = slc_max(depth, interval);
-	__u64 tat = READ_ONCE(*word);
+	__u64 tat;
+
+	if (!word)
+		return SLC_EMPTY;
+	tat = READ_ONCE(*word);
 
 	for (int i = 0; i < SLC_BUCKET_TRIES; i++) {
 		__u64 ahead = slc_bucket_ahead(tat, now16, bound);
 		__u64 next = now16 + ahead + interval, seen;
 
 		if (ahead + interval > slc_max(threshold, interval)) {
-			if (tat > now16 + bound)
+			if (tat > now16 + bound + SLC_SKEW16)
 				__sync_val_compare_and_swap(word, tat, now16 + bound);
 			return SLC_EMPTY;
 		}
@@ -82,10 +92,14 @@ static __always_inline enum slc_taken slc_bucket_take(__u64 *word, __u64 now16, 
 }
 
 /* Charges without asking (allowed sources): at most to an empty bucket. */
-static __always_inline void slc_bucket_charge(__u64 *word, __u64 now16, __u64 interval, __u64 depth)
+SLC_VERIFIED_ALONE int slc_bucket_charge(__u64 *word, __u64 now16, __u64 interval, __u64 depth)
 {
 	__u64 bound = slc_max(depth, interval);
-	__u64 tat = READ_ONCE(*word);
+	__u64 tat;
+
+	if (!word)
+		return 0;
+	tat = READ_ONCE(*word);
 
 	for (int i = 0; i < SLC_BUCKET_TRIES; i++) {
 		__u64 ahead = slc_bucket_ahead(tat, now16, bound);
@@ -93,9 +107,10 @@ static __always_inline void slc_bucket_charge(__u64 *word, __u64 now16, __u64 in
 		__u64 seen = __sync_val_compare_and_swap(word, tat, next);
 
 		if (seen == tat)
-			return;
+			break;
 		tat = seen;
 	}
+	return 0;
 }
 
 /* --- 40-bit buckets: sources, eight to a cache line ---------------------------------------------------------------- */
@@ -127,61 +142,67 @@ static __always_inline __u64 slc_way_word(__u64 tag, __u64 tat)
 	return tag << 40 | (tat & SLC_TAT_MASK);
 }
 
-struct slc_taken_source {
-	__u8 taken; /* enum slc_taken */
-	__u8 seen_before; /* the source had an entry */
-	__u8 inherited; /* a newcomer that took over a debt */
-};
+/* Result of slc_source_take(): an enum slc_taken and these. */
+#define SLC_SEEN_BEFORE 4u /* the source had an entry */
+#define SLC_INHERITED 8u /* a newcomer that took over a debt, or was refused by one */
+
+/* 1 if a > b, for values below 2^63; arithmetic, because eight branches in a row cost the verifier 2^8 paths. */
+static __always_inline __u64 slc_greater(__u64 a, __u64 b)
+{
+	__u64 r = (b - a) >> 63;
+
+	SLC_OPAQUE(r);
+	return r;
+}
 
 /*
- * Finds the source's way by its tag, or takes the one with the oldest TAT and starts from that TAT: in the past it is
- * a full bucket, in the future a debt, so nobody gains by eviction. Claim and charge are one compare-and-swap; a
- * refusal writes nothing but a store-back. Two CPUs that claim for one source at once mostly meet in the same way; if
- * the line changed between their looks they may end in two ways, worth at most one more token per further CPU.
+ * The source's way by its tag, else the one with the oldest TAT. Should two ways carry the tag, the one deeper in debt
+ * counts, so that the other is never a second bucket.
  */
-static __always_inline struct slc_taken_source slc_source_take(struct slc_set *set, __u64 tag, __u64 now, __u64 interval,
-							       __u64 depth)
+static __always_inline __u32 slc_source_way(const struct slc_set *set, __u64 tag, __u64 now)
 {
-	struct slc_taken_source r = { .taken = SLC_CONTENDED };
+	__u64 best = 0, best_key = 0;
+
+	SLC_UNROLL
+	for (__u64 i = 0; i < SLC_WAYS; i++) {
+		__u64 w = READ_ONCE(set->way[i].word);
+		__u64 match = slc_greater(1, w >> 40 ^ tag);
+		__u64 unused = slc_greater(1, w);
+		__u64 key = (slc_tat_age(w, now) ^ (SLC_TAT_MASK & -match)) | match << 41 | unused << 40;
+		__u64 take = -slc_greater(key, best_key);
+
+		best_key ^= (best_key ^ key) & take;
+		best ^= (best ^ i) & take;
+	}
+	return best & (SLC_WAYS - 1);
+}
+
+/*
+ * A newcomer takes the way with the oldest TAT and starts from that TAT: in the past it is a full bucket, in the future
+ * a debt, so nobody gains by eviction. Claim and charge are one compare-and-swap; a refusal writes nothing but a
+ * store-back. Two CPUs that claim for one source at once mostly meet in the same way; if the line changed between
+ * their looks they may end in two ways, worth at most one more token per further CPU.
+ */
+SLC_VERIFIED_ALONE __u32 slc_source_take(struct slc_set *set, __u64 tag, __u64 now, __u64 interval, __u64 depth)
+{
 	__u64 bound = slc_max(depth, interval);
 
+	if (!set)
+		return SLC_EMPTY;
 	for (int try = 0; try < SLC_SOURCE_TRIES; try++) {
-		__u64 word = 0, oldest = 0, ahead;
-		__u64 *slot = &set->way[0].word;
+		__u64 *slot = &set->way[slc_source_way(set, tag, now)].word;
+		__u64 word = READ_ONCE(*slot), ahead = word ? slc_tat_ahead(word, now) : 0;
+		__u32 seen = word >> 40 == tag ? SLC_SEEN_BEFORE : 0;
 
-		r.seen_before = 0;
-#pragma unroll
-		for (int i = 0; i < SLC_WAYS; i++) {
-			__u64 w = READ_ONCE(set->way[i].word), age;
-
-			if (w >> 40 == tag) {
-				slot = &set->way[i].word;
-				word = w;
-				r.seen_before = 1;
-				break;
-			}
-			age = slc_tat_age(w, now) + 1;
-			if (age > oldest) {
-				oldest = age;
-				slot = &set->way[i].word;
-				word = w;
-			}
+		if (ahead + interval > bound) {
+			if (ahead > bound + SLC_SKEW_UNITS)
+				__sync_val_compare_and_swap(slot, word, slc_way_word(word >> 40, now + bound));
+			return SLC_EMPTY | seen | (seen ? 0 : SLC_INHERITED);
 		}
-		ahead = slc_tat_ahead(word, now);
-		if (ahead > bound || ahead + interval > bound) {
-			r.taken = SLC_EMPTY;
-			r.inherited = !r.seen_before;
-			if (ahead > bound && r.seen_before)
-				__sync_val_compare_and_swap(slot, word, slc_way_word(tag, now + bound));
-			return r;
-		}
-		if (__sync_val_compare_and_swap(slot, word, slc_way_word(tag, now + ahead + interval)) == word) {
-			r.taken = SLC_TAKEN;
-			r.inherited = !r.seen_before && ahead;
-			return r;
-		}
+		if (__sync_val_compare_and_swap(slot, word, slc_way_word(tag, now + ahead + interval)) == word)
+			return SLC_TAKEN | seen | (!seen && ahead ? SLC_INHERITED : 0);
 	}
-	return r;
+	return SLC_CONTENDED;
 }
 
 /* The sweep: a TAT older than 2^38 units becomes one 2^38 units old. Returns 1 if it rewrote. */
@@ -190,7 +211,7 @@ static __always_inline int slc_way_sweep(__u64 *word, __u64 now)
 {
 	__u64 w = READ_ONCE(*word);
 
-	if (slc_tat_age(w, now) <= SLC_TAT_OLD + SLC_TAT_FUTURE)
+	if (!w || slc_tat_age(w, now) <= SLC_TAT_OLD + SLC_TAT_FUTURE)
 		return 0;
 	return __sync_val_compare_and_swap(word, w, slc_way_word(w >> 40, now - SLC_TAT_OLD)) == w;
 }

@@ -21,6 +21,25 @@
 #define __always_inline inline __attribute__((always_inline))
 #endif
 
+#ifdef __clang__
+#define SLC_UNROLL _Pragma("unroll")
+#else
+#define SLC_UNROLL
+#endif
+
+/*
+ * A function that the BPF verifier checks once and alone, with any arguments (a BPF "global function"), instead of on
+ * every path that leads to it. Pointer arguments may be NULL for it.
+ */
+#ifdef __bpf__
+#define SLC_VERIFIED_ALONE __attribute__((weak, noinline))
+#else
+#define SLC_VERIFIED_ALONE static inline
+#endif
+
+/* Hides where a value comes from, so that the compiler keeps the arithmetic as written. */
+#define SLC_OPAQUE(x) __asm__ volatile("" : "+r"(x))
+
 /* An address as two words in memory (network) order; IPv4 as ::ffff:a.b.c.d. */
 struct slc_addr {
 	union {
@@ -120,20 +139,20 @@ static __always_inline __u64 slc_hash_flow(__u64 source, const struct slc_addr *
 }
 
 /* Clears the host bits: `v4` and `v6` are prefixes of the IPv4 and of the IPv6 address. */
-static __always_inline struct slc_addr slc_addr_masked(const struct slc_addr *addr, __u8 v4, __u8 v6)
+SLC_VERIFIED_ALONE int slc_addr_mask(struct slc_addr *a, __u32 v4, __u32 v6)
 {
-	struct slc_addr a = *addr;
-
-	if (slc_addr_is_v4(addr)) {
-		a.word[3] &= __builtin_bswap32((__u32)(0xffffffff00000000ULL >> (v4 & 63)));
+	if (!a)
+		return 0;
+	if (slc_addr_is_v4(a)) {
+		a->word[3] &= __builtin_bswap32((__u32)(0xffffffff00000000ULL >> (v4 & 63)));
 	} else {
 		__u64 hi = v6 >= 64 ? ~0ULL : ~(~0ULL >> (v6 & 63));
 		__u64 lo = v6 >= 128 ? ~0ULL : v6 <= 64 ? 0 : ~(~0ULL >> ((v6 - 64) & 63));
 
-		a.half[0] &= __builtin_bswap64(hi);
-		a.half[1] &= __builtin_bswap64(lo);
+		a->half[0] &= __builtin_bswap64(hi);
+		a->half[1] &= __builtin_bswap64(lo);
 	}
-	return a;
+	return 0;
 }
 
 #endif /* SLC_HASH_H */

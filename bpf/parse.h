@@ -18,23 +18,22 @@
 
 #include <linux/types.h>
 #include <linux/if_ether.h>
-#include <linux/in.h>
 
 #include "hash.h"
 #include "maps/reasons.h"
 
 enum slc_kind { /* continues enum slc_reason */
-	SLC_KIND_SYN = SLC_REASON_COUNT, /* opens a connection: SYN without ACK, RST, FIN */
-	SLC_KIND_TCP, /* continues or ends one */
-	SLC_KIND_ODD, /* flags that do neither */
-	SLC_KIND_UDP,
+		SLC_KIND_SYN = SLC_REASON_COUNT, /* opens a connection: SYN without ACK, RST, FIN */
+		SLC_KIND_TCP, /* continues or ends one */
+		SLC_KIND_ODD, /* flags that do neither */
+		SLC_KIND_UDP,
 };
 
 struct slc_pkt {
 	struct slc_addr saddr, daddr; /* filled for SYN, ODD and UDP */
 	__u32 seq; /* SYN and ODD, host order */
 	__u16 sport, dport; /* host order */
-	__u16 l3; /* offset of the IP header */
+	__u16 l3; /* offset of the IP header: within SLC_L3_MASK */
 	__u16 l4; /* offset of the TCP header */
 	__u16 total; /* datagram's length: IP header, extension headers, payload */
 	__u16 payload; /* TCP payload bytes */
@@ -69,8 +68,8 @@ struct slc_ip6 {
 	__be16 payload;
 	__u8 next;
 	__u8 hop_limit;
-	__u64 saddr[2], daddr[2];
-} __attribute__((packed, aligned(2)));
+	__be32 saddr[4], daddr[4];
+};
 
 struct slc_ip6_ext {
 	__u8 next;
@@ -103,26 +102,41 @@ _Static_assert(sizeof(struct ethhdr) == 14, "wire: Ethernet");
 #define SLC_BE32(x) ((__u32)__builtin_bswap32(x))
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "byte order helpers assume little-endian");
 
+/* IANA protocol numbers; not from <netinet/in.h>, whose names are not the kernel header's. */
+enum {
+	SLC_PROTO_HOPOPTS = 0,
+	SLC_PROTO_ICMP = 1,
+	SLC_PROTO_TCP = 6,
+	SLC_PROTO_UDP = 17,
+	SLC_PROTO_ROUTING = 43,
+	SLC_PROTO_FRAGMENT = 44,
+	SLC_PROTO_AH = 51,
+	SLC_PROTO_ICMPV6 = 58,
+	SLC_PROTO_NONE = 59,
+	SLC_PROTO_DSTOPTS = 60,
+};
+
 #define SLC_MAX_VLANS 4
 #define SLC_MAX_EXTS 8
+#define SLC_L3_MASK 0x3f /* an offset after Ethernet and 4 tags (30) fits; tells the verifier so */
 
-#define TCP_FIN 0x01
-#define TCP_SYN 0x02
-#define TCP_RST 0x04
-#define TCP_PSH 0x08
-#define TCP_ACK 0x10
+#define SLC_TCP_FIN 0x01
+#define SLC_TCP_SYN 0x02
+#define SLC_TCP_RST 0x04
+#define SLC_TCP_PSH 0x08
+#define SLC_TCP_ACK 0x10
 
 /* A complete partition of the flags; PSH and URG never decide, ECE and CWR are not looked at. */
 static __always_inline int slc_tcp_kind(__u8 flags)
 {
-	if (flags & TCP_SYN) {
-		if (flags & (TCP_FIN | TCP_RST))
+	if (flags & SLC_TCP_SYN) {
+		if (flags & (SLC_TCP_FIN | SLC_TCP_RST))
 			return SLC_KIND_ODD;
-		return flags & TCP_ACK ? SLC_KIND_TCP : SLC_KIND_SYN;
+		return flags & SLC_TCP_ACK ? SLC_KIND_TCP : SLC_KIND_SYN;
 	}
-	if (flags & TCP_RST)
-		return flags & TCP_FIN ? SLC_KIND_ODD : SLC_KIND_TCP;
-	return flags & TCP_ACK ? SLC_KIND_TCP : SLC_KIND_ODD;
+	if (flags & SLC_TCP_RST)
+		return flags & SLC_TCP_FIN ? SLC_KIND_ODD : SLC_KIND_TCP;
+	return flags & SLC_TCP_ACK ? SLC_KIND_TCP : SLC_KIND_ODD;
 }
 
 static __always_inline void slc_pkt_addresses(struct slc_pkt *p, const void *l3)
@@ -130,10 +144,11 @@ static __always_inline void slc_pkt_addresses(struct slc_pkt *p, const void *l3)
 	if (p->v6) {
 		const struct slc_ip6 *ip = l3;
 
-		p->saddr.half[0] = ip->saddr[0];
-		p->saddr.half[1] = ip->saddr[1];
-		p->daddr.half[0] = ip->daddr[0];
-		p->daddr.half[1] = ip->daddr[1];
+		SLC_UNROLL
+		for (int i = 0; i < 4; i++) {
+			p->saddr.word[i] = ip->saddr[i];
+			p->daddr.word[i] = ip->daddr[i];
+		}
 	} else {
 		const struct slc_ip4 *ip = l3;
 
@@ -193,9 +208,9 @@ static __always_inline int slc_parse_l4(struct slc_pkt *p, const void *data, con
 {
 	p->proto = proto;
 	p->l4 = pos - data;
-	if (proto == IPPROTO_TCP)
+	if (proto == SLC_PROTO_TCP)
 		return slc_parse_tcp(p, pos, end, left);
-	if (proto == IPPROTO_UDP)
+	if (proto == SLC_PROTO_UDP)
 		return slc_parse_udp(p, pos, end, left);
 	return SLC_l3_only;
 }
@@ -203,7 +218,7 @@ static __always_inline int slc_parse_l4(struct slc_pkt *p, const void *data, con
 /* `offset` in units of 8 bytes, not zero. */
 static __always_inline int slc_fragment_kind(__u16 offset, __u8 proto)
 {
-	return proto == IPPROTO_TCP && offset == 1 ? SLC_tiny_fragment : SLC_fragment;
+	return proto == SLC_PROTO_TCP && offset == 1 ? SLC_tiny_fragment : SLC_fragment;
 }
 
 static __always_inline int slc_parse_ip4(struct slc_pkt *p, const void *data, const void *pos, const void *end)
@@ -225,7 +240,7 @@ static __always_inline int slc_parse_ip4(struct slc_pkt *p, const void *data, co
 	if (fragment & 0x1fff)
 		return slc_fragment_kind(fragment & 0x1fff, ip->proto);
 	p->more = !!(fragment & 0x2000);
-	if (ip->proto == IPPROTO_ICMP)
+	if (ip->proto == SLC_PROTO_ICMP)
 		return SLC_icmp;
 	return slc_parse_l4(p, data, pos + header, end, total - header, ip->proto);
 }
@@ -244,8 +259,8 @@ static __always_inline int slc_parse_icmp6(struct slc_pkt *p, const void *pos, c
 
 static __always_inline _Bool slc_ip6_extension(__u8 next)
 {
-	return next == IPPROTO_HOPOPTS || next == IPPROTO_ROUTING || next == IPPROTO_DSTOPTS ||
-	       next == IPPROTO_FRAGMENT || next == IPPROTO_AH;
+	return next == SLC_PROTO_HOPOPTS || next == SLC_PROTO_ROUTING || next == SLC_PROTO_DSTOPTS ||
+	       next == SLC_PROTO_FRAGMENT || next == SLC_PROTO_AH;
 }
 
 static __always_inline int slc_parse_ip6(struct slc_pkt *p, const void *data, const void *pos, const void *end)
@@ -261,9 +276,9 @@ static __always_inline int slc_parse_ip6(struct slc_pkt *p, const void *data, co
 	hop_limit = ip->hop_limit;
 	p->v6 = 1;
 	if (!left) { /* a jumbogram's length is in its hop-by-hop option (RFC 2675) */
-		if (next == IPPROTO_HOPOPTS)
+		if (next == SLC_PROTO_HOPOPTS)
 			return SLC_unparseable;
-		return next == IPPROTO_NONE ? SLC_l3_only : SLC_malformed;
+		return next == SLC_PROTO_NONE ? SLC_l3_only : SLC_malformed;
 	}
 	p->total = left + sizeof(*ip);
 	p->beyond = left + sizeof(*ip) > (__u64)(end - pos);
@@ -280,14 +295,14 @@ static __always_inline int slc_parse_ip6(struct slc_pkt *p, const void *data, co
 		if ((const void *)(ext + 1) > end)
 			return p->beyond ? SLC_unparseable : SLC_malformed;
 		after = ext->next;
-		if (next == IPPROTO_FRAGMENT) {
+		if (next == SLC_PROTO_FRAGMENT) {
 			__u16 fragment = SLC_BE16(ext->fragment);
 
 			if (fragment >> 3)
 				return slc_fragment_kind(fragment >> 3, after);
 			p->more = fragment & 1;
 			len = sizeof(*ext);
-		} else if (next == IPPROTO_AH) {
+		} else if (next == SLC_PROTO_AH) {
 			len = (ext->len + 2) * 4;
 		} else {
 			len = (ext->len + 1) * 8;
@@ -300,7 +315,7 @@ static __always_inline int slc_parse_ip6(struct slc_pkt *p, const void *data, co
 	}
 	if (slc_ip6_extension(next)) /* walked as deep as we go: its own outcome, never success */
 		return SLC_unparseable;
-	if (next == IPPROTO_ICMPV6)
+	if (next == SLC_PROTO_ICMPV6)
 		return slc_parse_icmp6(p, pos, end, left, hop_limit);
 	return slc_parse_l4(p, data, pos, end, left, next);
 }

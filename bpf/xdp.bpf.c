@@ -1,32 +1,273 @@
 // SPDX-License-Identifier: GPL-2.0-only
+/*
+ * xdp.bpf.c: the packet path. Every packet is parsed once and gets one reason; attempts to reach a service go through
+ * the stages below, in this order, and the first that refuses ends the way.
+ *
+ * Two programs from one pipeline: slc_xdp with the accept-queue gate, which needs the kernel's BTF, and
+ * slc_xdp_nogate for kernels without it.
+ */
 #include "maps/maps.bpf.h"
+
+#include "attempt.h"
+#include "breaker.h"
+#include "bulkhead.h"
+#include "flow.h"
+#include "gate.h"
+#include "parse.h"
+#include "service.h"
+#include "source.h"
+#include "total.h"
+#include "trust.h"
+#include "udp.h"
+#include "verdict.h"
+
+/* Set before load where the kernel takes multi-buffer programs (5.18): the frame may be longer than its first buffer. */
+const volatile __u8 slc_frags = 0;
+
+static __always_inline int commit(struct slc_attempt *a)
+{
+	int reason = slc_total_commit(a);
+
+	if (reason != SLC_NEXT)
+		return reason;
+	slc_slice_add(a->total, a->decision, a->now, a->class);
+	slc_flow_admit(a);
+	if (a->was_admitted)
+		return SLC_retransmit;
+	a->counters->admitted[a->class & 3]++;
+	return SLC_admitted;
+}
+
+/* Allowed sources: the total is charged and not asked. */
+static __always_inline int commit_allowed(struct slc_attempt *a, int reason)
+{
+	slc_class_settle(a);
+	a->unasked = 1;
+	slc_total_commit(a);
+	slc_slice_add(a->total, a->decision, a->now, a->class);
+	a->counters->attempts++;
+	a->counters->admitted[a->class & 3]++;
+	return reason;
+}
+
+#define STAGE(call)                 \
+	do {                        \
+		int r_ = (call);    \
+		if (r_ != SLC_NEXT) \
+			return r_;  \
+	} while (0)
+
+static __always_inline int attempt_stages(struct xdp_md *ctx, struct slc_attempt *a, _Bool gate)
+{
+	_Bool tcp = a->pkt.proto == SLC_PROTO_TCP;
+
+	if (tcp)
+		STAGE(slc_stage_repeat(ctx, a));
+	if (!a->repeat) {
+		a->counters->attempts++;
+		STAGE(slc_stage_source(a));
+		if (tcp)
+			slc_flow_record(a);
+	}
+	STAGE(slc_stage_concurrency(a));
+	slc_class_settle(a);
+	STAGE(slc_stage_bulkhead(a));
+	STAGE(slc_stage_total(a));
+	if (gate && tcp)
+		STAGE(slc_stage_gate(ctx, a));
+	STAGE(slc_stage_breaker(a));
+	return commit(a);
+}
+
+static __always_inline int attempt(struct xdp_md *ctx, struct slc_attempt *a, int kind, _Bool gate)
+{
+	int reason;
+
+	if (slc_martian(&a->pkt))
+		return SLC_martian;
+	slc_source_key(a);
+	if (kind == SLC_KIND_ODD) {
+		slc_stage_source(a); /* it pays, whatever the bucket says */
+		return SLC_anomalous;
+	}
+	if (kind == SLC_KIND_UDP && slc_udp_answered(a->control, a->flow_hash, a->now))
+		return SLC_answered;
+	reason = slc_stage_trust(a);
+	if (reason == SLC_allowed)
+		return commit_allowed(a, reason);
+	if (reason == SLC_NEXT)
+		reason = slc_stage_ladder(a);
+	if (reason == SLC_unprotected)
+		return commit_allowed(a, reason);
+	if (reason != SLC_NEXT) {
+		a->counters->attempts += reason != SLC_management;
+		return reason;
+	}
+	reason = attempt_stages(ctx, a, gate);
+	slc_source_note(a, slc_verdict_of(reason) == SLC_REFUSE);
+	return reason;
+}
+
+static __always_inline _Bool attempt_load(struct slc_attempt *a, const struct slc_service *service)
+{
+	__u32 policy = service->policy, state = service->state;
+	struct slc_decision *decision;
+	struct slc_override *override;
+
+	a->state = state;
+	a->policy = bpf_map_lookup_elem(&slc_policy, &policy);
+	a->counters = bpf_map_lookup_elem(&slc_counters, &state);
+	a->total = bpf_map_lookup_elem(&slc_total, &state);
+	decision = bpf_map_lookup_elem(&slc_decision, &state);
+	override = bpf_map_lookup_elem(&slc_override, &state);
+	if (!a->policy || !a->counters || !a->total || !decision || !override)
+		return 0;
+	a->decision = &decision->half[READ_ONCE(decision->word) & 1];
+	if (a->now >= READ_ONCE(a->decision->valid_until_ns))
+		a->decision = NULL;
+	a->override = &override->half[READ_ONCE(override->word) & 1];
+	a->class = SLC_CLASS_stranger;
+	return 1;
+}
+
+/* A TCP or UDP packet from a source under a `deny --all-packets` order: an order, not admission. */
+static __always_inline _Bool denied_wholly(const struct slc_pkt *pkt, __u64 now)
+{
+	const struct slc_rule *rule = slc_order_find(&pkt->saddr, now);
+
+	return rule && rule->action == SLC_ACTION_deny && rule->flags & SLC_RULE_ALL_PACKETS;
+}
+
+/*
+ * Parsing is verified alone: otherwise every way through VLAN tags and extension headers would be followed through
+ * every stage. The datagram may be longer than the buffer (multi-buffer frames), but not than the frame.
+ */
+SLC_VERIFIED_ALONE int slc_parse_frame(struct xdp_md *ctx, struct slc_pkt *pkt)
+{
+	int kind;
+
+	if (!pkt)
+		return SLC_malformed;
+	kind = slc_parse(pkt, (void *)(long)ctx->data, (void *)(long)ctx->data_end);
+	if (pkt->beyond && (!slc_frags || pkt->l3 + (__u64)pkt->total > bpf_xdp_get_buff_len(ctx)))
+		return SLC_malformed;
+	return kind;
+}
+
+/* The parser has checked these bounds; 0 for the verifier's sake only. */
+SLC_VERIFIED_ALONE int slc_read_addresses(struct xdp_md *ctx, struct slc_pkt *pkt)
+{
+	void *l3 = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+
+	if (!pkt)
+		return 0;
+	l3 += pkt->l3 & SLC_L3_MASK;
+	if (pkt->v6) {
+		if (l3 + sizeof(struct slc_ip6) > end)
+			return 0;
+	} else if (l3 + sizeof(struct slc_ip4) > end) {
+		return 0;
+	}
+	slc_pkt_addresses(pkt, l3);
+	return 1;
+}
+
+static __always_inline int parsed(const struct slc_global *global, int reason)
+{
+	if (reason == SLC_fragment && global->fragments_drop)
+		reason = SLC_fragment_refused;
+	else if (reason == SLC_unparseable && global->unparseable_pass)
+		reason = SLC_l3_only;
+	return slc_finish(reason);
+}
+
+static __always_inline int pipeline(struct xdp_md *ctx, _Bool gate)
+{
+	const struct slc_control *control = slc_control_get();
+	struct slc_attempt a = {};
+	const struct slc_ports *ports;
+	const struct slc_service *service;
+	const struct slc_global *global;
+	__u64 active;
+	int kind;
+
+	kind = slc_parse_frame(ctx, &a.pkt);
+	if (!control)
+		return XDP_PASS;
+	active = READ_ONCE(control->active);
+	global = &control->global[active & 1];
+	if (a.pkt.ip_options && global->ip_options_drop)
+		return slc_finish(SLC_ip_options);
+	if (kind < SLC_REASON_COUNT)
+		return parsed(global, kind);
+
+	ports = slc_ports_get(a.pkt.dport);
+	if (!ports)
+		return slc_finish(SLC_not_service);
+	if (slc_port_in(ports->management, a.pkt.dport))
+		return slc_finish(SLC_management);
+	if (kind != SLC_KIND_TCP || control->flags & SLC_F_DENY_ALL) {
+		if (!slc_read_addresses(ctx, &a.pkt))
+			return slc_finish(SLC_malformed);
+	}
+	if (control->flags & SLC_F_DENY_ALL && denied_wholly(&a.pkt, bpf_ktime_get_ns()))
+		return slc_finish(SLC_denied);
+	if (!slc_port_in(kind == SLC_KIND_UDP ? ports->udp : ports->tcp, a.pkt.dport))
+		return slc_finish(SLC_not_service);
+	if (kind == SLC_KIND_TCP)
+		return slc_finish(SLC_established);
+
+	service = slc_service_find(global, active & 1, &a.pkt.daddr, a.pkt.dport, a.pkt.proto);
+	if (!service)
+		return slc_finish(SLC_not_service);
+	a.now = bpf_ktime_get_ns();
+	a.control = control;
+	a.global = global;
+	a.snapshot = active & 1;
+	if (!attempt_load(&a, service))
+		return slc_finish(SLC_not_service);
+	return slc_finish_attempt(ctx, &a, attempt(ctx, &a, kind, gate));
+}
 
 SEC("xdp")
 int slc_xdp(struct xdp_md *ctx)
 {
-	__u32 zero = 0;
-	struct slc_control *c = bpf_map_lookup_elem(&slc_control, &zero);
-
-	struct slc_service_key k = {};
-	struct slc_trust_key t = {};
-	struct slc_service_key *inner = bpf_map_lookup_elem(&slc_services, &zero);
-	struct slc_service *s = inner ? bpf_map_lookup_elem(inner, &k) : NULL;
-	void *lpm = bpf_map_lookup_elem(&slc_trust, &zero);
-	struct slc_rule *r = lpm ? bpf_map_lookup_elem(lpm, &t) : NULL;
-
-	return c && s && s->uid && r && r->id ? XDP_PASS : XDP_ABORTED;
+	return pipeline(ctx, 1);
 }
 
 SEC("xdp")
 int slc_xdp_nogate(struct xdp_md *ctx)
 {
-	return XDP_PASS;
+	return pipeline(ctx, 0);
 }
 
+SLC_VERIFIED_ALONE __u32 slc_sweep_set(struct slc_set *set, __u64 now)
+{
+	__u32 rewritten = 0;
+
+	if (!set)
+		return 0;
+	for (int w = 0; w < SLC_WAYS; w++)
+		rewritten += slc_way_sweep(&set->way[w].word, now);
+	return rewritten;
+}
+
+/* Run by the controller, a slice of sets per tick: keeps 40-bit TATs from coming round. */
 SEC("syscall")
 int slc_sweep(struct slc_sweep *arg)
 {
-	arg->rewritten = 0;
+	__u64 now = bpf_ktime_get_ns() >> (arg->shift & 63);
+	__u32 rewritten = 0;
+
+	for (__u32 i = 0; i < SLC_SWEEP_MAX && i < arg->count; i++) {
+		__u32 index = arg->first + i;
+		struct slc_set *set = bpf_map_lookup_elem(&slc_sources, &index);
+
+		if (!set)
+			break;
+		rewritten += slc_sweep_set(set, now);
+	}
+	arg->rewritten = rewritten;
 	return 0;
 }
 

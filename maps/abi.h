@@ -37,6 +37,7 @@
 #define SLC_REPEATS 6
 #define SLC_REPEAT_GAP_MS 500
 #define SLC_FLOW_TTL_MS 128000 /* a client's SYN retries end before this */
+#define SLC_TICKS(ms) ((__u32)((ms)*1000000ULL >> 20)) /* unit of slc_flow_head.last_ms: 2^20 ns */
 #define SLC_UDP_ANSWERED_NS 30000000000ULL
 
 /* Classes of sources, best first (DECISIONS glossary). */
@@ -129,6 +130,7 @@ struct slc_trust_key {
 	__u8 addr[16];
 };
 #define SLC_SCOPE_ALL 0xffffffffu
+#define SLC_SCOPE_OWN 0xfffffffeu /* the gateway's own and its routers' addresses: never reset */
 
 struct slc_order_key {
 	__u32 prefixlen; /* of the 16-byte address */
@@ -144,6 +146,7 @@ enum slc_action {
 };
 
 #define SLC_RULE_ALL_PACKETS (1u << 0) /* deny established traffic too */
+#define SLC_RULE_OWN (1u << 1) /* snapshot rule that goes to SLC_SCOPE_OWN */
 
 struct slc_rule {
 	__u8 action; /* enum slc_action */
@@ -466,6 +469,8 @@ struct slc_budget {
 };
 
 /* --- arguments of the sweep program (BPF_PROG_TEST_RUN of a syscall program) ------------------------------------------------ */
+
+#define SLC_SWEEP_MAX 1024 /* sets per run */
 
 struct slc_sweep {
 	__u32 first; /* set */

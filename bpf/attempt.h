@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * attempt.h: one attempt to open a connection (or UDP flow) to a service on its way through the stages.
+ *
+ * A stage returns SLC_NEXT or the reason that ends the packet's way. REFUSE() is how a stage refuses: in a dry-run
+ * stage it counts and goes on instead.
+ */
+#ifndef SLC_ATTEMPT_H
+#define SLC_ATTEMPT_H
+
+#include "maps/maps.bpf.h"
+
+#include "bucket.h"
+#include "parse.h"
+
+#define SLC_NEXT (-1)
+
+/*
+ * Stages with much state of their own are functions of their own, so that their frames share the 512 bytes of stack
+ * in turn instead of together (clang 14 does not colour the slots of inlined calls).
+ */
+#define SLC_STAGE_FN static __attribute__((noinline, unused))
+
+#define SLC_DEFAULT_SLICE_SHIFT 24 /* without a decision: H = 12 slices of 16.8 ms = 201 ms */
+#define SLC_DEFAULT_SLICES 12
+#define SLC_Q16_ONE 65536u
+
+struct slc_attempt {
+	struct slc_pkt pkt;
+	__u64 now; /* ns, read once */
+	const struct slc_control *control;
+	const struct slc_global *global; /* of the live snapshot */
+	const struct slc_policy *policy;
+	const struct slc_decision_half *decision; /* NULL: the lease lapsed */
+	const struct slc_override_half *override;
+	struct slc_total *total;
+	struct slc_counters *counters;
+	struct slc_flow *flow; /* record of this SYN, once it passed the source bucket */
+	__u64 source; /* keyed hash of `key` */
+	__u64 flow_hash;
+	struct slc_addr key; /* source address under the policy's prefix */
+	__u64 head_age;
+	__u32 backlog, backlog_max, predicted; /* what the gate saw */
+	__u32 snapshot; /* index */
+	__u16 state;
+	__u8 class;
+	__u8 class_known; /* class is settled */
+	__u8 repeat; /* found in slc_flows */
+	__u8 was_admitted; /* and admitted at its last pass */
+	__u8 salt; /* which of the two its dice use */
+	__u8 share; /* admitted on its class's minimum share */
+	__u8 unasked; /* total charged without asking */
+	__u8 seen_before; /* the source had a hot entry */
+};
+
+static __always_inline __u64 slc_now16(const struct slc_attempt *a)
+{
+	return a->now << 4;
+}
+
+/* 32 random-looking bits that a retransmit of this SYN gets again. */
+static __always_inline __u32 slc_dice(const struct slc_attempt *a)
+{
+	return slc_mix(a->flow_hash ^ a->control->salt[a->salt & 1]) >> 32;
+}
+
+/* In effect: ordered, and its time has not come. */
+static __always_inline _Bool slc_ordered(const struct slc_attempt *a, __u32 flag, __u64 until_ns)
+{
+	return a->override->flags & flag && a->now < until_ns;
+}
+
+static __always_inline void slc_bump(struct slc_reasons *reasons, __u32 reason)
+{
+	__u64 *count = (__u64 *)reasons;
+
+	if (reason < SLC_REASON_COUNT)
+		count[reason]++; /* per CPU, and XDP does not nest */
+}
+
+/* True where the reason's stage only counts. */
+static __always_inline _Bool slc_dry_run(struct slc_attempt *a, __u32 reason, __u32 stage)
+{
+	if (!(a->policy->dry & 1u << stage))
+		return 0;
+	slc_bump(&a->counters->dry, reason);
+	return 1;
+}
+
+#define REFUSE(a, name)                                               \
+	do {                                                          \
+		if (!slc_dry_run(a, SLC_##name, SLC_STAGE_OF_##name)) \
+			return SLC_##name;                            \
+	} while (0)
+
+#endif /* SLC_ATTEMPT_H */

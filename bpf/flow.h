@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * flow.h: slc_flows, SYNs that passed the source bucket. A SYN found there again is a retransmit: it does not pay the
+ * source bucket again, at most SLC_REPEATS times and not sooner than SLC_REPEAT_GAP_MS after the last. The tag covers
+ * the 4-tuple and the sequence number, so a copy of one admitted SYN buys exactly those passes.
+ *
+ * Answered UDP flows live in the same table under their own hash: bpf/udp.h stamps them.
+ */
+#ifndef SLC_FLOW_H
+#define SLC_FLOW_H
+
+#include "attempt.h"
+#include "lookup.h"
+
+#define SLC_TICK_MASK 0xfffffu
+
+static __always_inline __u32 slc_ticks(__u64 now)
+{
+	return now >> 20 & SLC_TICK_MASK;
+}
+
+static __always_inline __u32 slc_flow_age(union slc_flow_head head, __u32 ticks)
+{
+	return (ticks - (__u32)head.last_ms) & SLC_TICK_MASK;
+}
+
+static __always_inline _Bool slc_flow_live(union slc_flow_head head, __u32 ticks)
+{
+	return head.passes && slc_flow_age(head, ticks) < SLC_TICKS(SLC_FLOW_TTL_MS);
+}
+
+static __always_inline struct slc_flow_set *slc_flow_set_of(const struct slc_control *control, __u64 flow_hash)
+{
+	__u32 index = (__u32)flow_hash & (control->flow_sets - 1);
+
+	return bpf_map_lookup_elem(&slc_flows, &index);
+}
+
+#define SLC_FLOW_FOUND 4u
+
+/* The way of the live record with this tag, with SLC_FLOW_FOUND; else the way to take: the oldest. */
+SLC_VERIFIED_ALONE __u32 slc_flow_way(const struct slc_flow_set *set, __u32 tag, __u32 ticks)
+{
+	__u32 oldest = 0, victim = 0;
+
+	if (!set)
+		return 0;
+	for (__u32 i = 0; i < SLC_FLOW_WAYS; i++) {
+		union slc_flow_head head = {.word = READ_ONCE(set->way[i].head.word)};
+		__u32 age = slc_flow_live(head, ticks) ? slc_flow_age(head, ticks) : SLC_TICK_MASK;
+
+		if (head.tag == tag && age != SLC_TICK_MASK)
+			return SLC_FLOW_FOUND | i;
+		if (age > oldest) {
+			oldest = age;
+			victim = i;
+		}
+	}
+	return victim;
+}
+
+/* Does the kernel hold a half-done handshake for this 4-tuple? Needs no BTF. */
+static __always_inline _Bool slc_half_open(struct xdp_md *ctx, const struct slc_attempt *a)
+{
+	struct bpf_sock *sk = slc_sk_lookup(ctx, a, a->pkt.sport);
+	_Bool half_open;
+
+	if (!sk)
+		return 0;
+	half_open = sk->state == SLC_TCP_NEW_SYN_RECV;
+	bpf_sk_release(sk);
+	return half_open;
+}
+
+SLC_STAGE_FN int slc_stage_repeat(struct xdp_md *ctx, struct slc_attempt *a)
+{
+	struct slc_flow_set *set = slc_flow_set_of(a->control, a->flow_hash);
+	__u32 ticks = slc_ticks(a->now);
+	union slc_flow_head head, next;
+	struct slc_flow *flow;
+	__u32 way;
+
+	if (!set)
+		return SLC_NEXT;
+	way = slc_flow_way(set, a->flow_hash >> 32, ticks);
+	if (!(way & SLC_FLOW_FOUND)) {
+		a->salt = a->control->salt_index & 1;
+		return SLC_NEXT;
+	}
+	flow = &set->way[way & (SLC_FLOW_WAYS - 1)];
+	head.word = READ_ONCE(flow->head.word);
+	a->repeat = 1;
+	a->was_admitted = head.admitted;
+	a->salt = head.salt;
+	a->flow = flow;
+	if (head.passes > SLC_REPEATS || slc_flow_age(head, ticks) < SLC_TICKS(SLC_REPEAT_GAP_MS))
+		REFUSE(a, repeat);
+	next = head;
+	next.passes = head.passes < 15 ? head.passes + 1 : 15;
+	next.last_ms = ticks;
+	/* Another CPU holds a copy of this SYN: one of them is enough. */
+	if (__sync_val_compare_and_swap(&flow->head.word, head.word, next.word) != head.word)
+		REFUSE(a, repeat);
+	if (a->was_admitted && slc_half_open(ctx, a))
+		return SLC_half_open;
+	WRITE_ONCE(flow->last_ns, a->now);
+	return SLC_NEXT;
+}
+
+/* Remembers a SYN that passed the source bucket. Losing the race for a way costs a later retransmit its freedom. */
+SLC_STAGE_FN void slc_flow_record(struct slc_attempt *a)
+{
+	struct slc_flow_set *set = slc_flow_set_of(a->control, a->flow_hash);
+	__u32 ticks = slc_ticks(a->now);
+	struct slc_flow *victim;
+	union slc_flow_head old, next = {};
+
+	if (!set)
+		return;
+	victim = &set->way[slc_flow_way(set, a->flow_hash >> 32, ticks) & (SLC_FLOW_WAYS - 1)];
+	old.word = READ_ONCE(victim->head.word);
+	next.tag = a->flow_hash >> 32;
+	next.last_ms = ticks;
+	next.passes = 1;
+	next.salt = a->salt;
+	if (__sync_val_compare_and_swap(&victim->head.word, old.word, next.word) != old.word)
+		return;
+	if (slc_flow_live(old, ticks))
+		a->counters->flow_evicted++;
+	WRITE_ONCE(victim->last_ns, a->now);
+	a->flow = victim;
+}
+
+/* Class and admission of the pass: sockops reads both at establishment. */
+static __always_inline void slc_flow_admit(struct slc_attempt *a)
+{
+	union slc_flow_head head, next;
+
+	if (!a->flow)
+		return;
+	head.word = READ_ONCE(a->flow->head.word);
+	if (head.tag != a->flow_hash >> 32)
+		return;
+	next = head;
+	next.admitted = 1;
+	next.class = a->class;
+	__sync_val_compare_and_swap(&a->flow->head.word, head.word, next.word);
+}
+
+#endif /* SLC_FLOW_H */

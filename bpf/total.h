@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * total.h: what the service may be asked for, by class. One GCRA word on its own line, written by admitted packets
+ * only; peeked here, taken at commit, so no later refusal burns a token.
+ *
+ * Class c may use theta_c of the depth: as the bucket empties the lowest classes are refused first. A class with a
+ * minimum share has a small bucket of its own, asked when the threshold refuses. The top SLC_RESERVED tokens of the
+ * depth are for these, so that a better class that keeps the bucket at its threshold cannot starve them, and the total
+ * stays exact. Where T exceeds the thresholds (tiny bursts) precedence comes from the shares alone.
+ */
+#ifndef SLC_TOTAL_H
+#define SLC_TOTAL_H
+
+#include "attempt.h"
+#include "flow.h"
+
+#define SLC_RESERVED 4
+
+struct slc_total_limit {
+	__u64 interval, depth, threshold;
+	_Bool law; /* the controller's interval binds, not the configured one */
+};
+
+static __always_inline __u64 slc_q16_of(__u64 value, __u32 q16)
+{
+	return value >> 32 ? (value >> 16) * q16 : value * q16 >> 16;
+}
+
+static __always_inline _Bool slc_total_limit_of(const struct slc_attempt *a, struct slc_total_limit *l)
+{
+	const struct slc_policy *policy = a->policy;
+
+	l->law = 0;
+	if (slc_ordered(a, SLC_O_TOTAL, a->override->total_until_ns)) {
+		l->interval = a->override->total_interval16;
+		l->depth = a->override->total_depth16;
+	} else if (policy->flags & SLC_P_TOTAL) {
+		l->interval = policy->total_interval16;
+		l->depth = policy->total_depth16;
+	} else if (a->decision && a->decision->flags & SLC_D_TOTAL) {
+		l->interval = 0;
+		l->depth = a->decision->total_interval16;
+	} else {
+		return 0;
+	}
+	if (a->decision && a->decision->flags & SLC_D_TOTAL && a->decision->total_interval16 > l->interval) {
+		l->interval = a->decision->total_interval16;
+		l->law = 1;
+	}
+	l->threshold = slc_q16_of(l->depth, policy->theta_q16[a->class & 3]);
+	if (policy->flags & SLC_P_MIN_SHARE && l->depth >= 4 * SLC_RESERVED * l->interval)
+		l->threshold = slc_min(l->threshold, l->depth - SLC_RESERVED * l->interval);
+	return 1;
+}
+
+static __always_inline __u64 slc_share_interval(const struct slc_attempt *a, const struct slc_total_limit *l)
+{
+	__u32 inverse = a->policy->share_inverse_q8[a->class & 3];
+
+	return inverse == SLC_NO_SHARE ? 0 : (l->interval >> 8) * inverse + ((l->interval & 255) * inverse >> 8);
+}
+
+SLC_STAGE_FN int slc_stage_total(struct slc_attempt *a)
+{
+	__u64 now16 = slc_now16(a), tat = READ_ONCE(a->total->tat16), share;
+	struct slc_total_limit l;
+
+	if (!slc_total_limit_of(a, &l))
+		return SLC_NEXT;
+	if (slc_bucket_peek(tat, now16, l.interval, l.depth, l.threshold))
+		return SLC_NEXT;
+	share = slc_share_interval(a, &l);
+	if (share && slc_bucket_peek(tat, now16, l.interval, l.depth, l.depth) &&
+	    slc_bucket_peek(READ_ONCE(a->total->share_tat16[a->class & 3]), now16, share, a->policy->share_depth16,
+			    a->policy->share_depth16)) {
+		a->share = 1;
+		return SLC_NEXT;
+	}
+	a->unasked = 1; /* in a dry run it goes on, and must not be refused at commit */
+	if (l.law)
+		REFUSE(a, shed);
+	else
+		REFUSE(a, service_rate);
+	return SLC_NEXT;
+}
+
+/* Takes what the stage peeked at. Another CPU may have been quicker: then it is refused after all. */
+SLC_STAGE_FN int slc_total_commit(struct slc_attempt *a)
+{
+	__u64 now16 = slc_now16(a), share;
+	struct slc_total_limit l;
+	enum slc_taken taken;
+
+	if (!slc_total_limit_of(a, &l))
+		return SLC_NEXT;
+	if (a->unasked) {
+		slc_bucket_charge(&a->total->tat16, now16, l.interval, l.depth);
+		return SLC_NEXT;
+	}
+	if (a->share) {
+		share = slc_share_interval(a, &l);
+		taken = slc_bucket_take(&a->total->share_tat16[a->class & 3], now16, share, a->policy->share_depth16,
+					a->policy->share_depth16);
+		if (taken == SLC_TAKEN)
+			taken = slc_bucket_take(&a->total->tat16, now16, l.interval, l.depth, l.depth);
+	} else {
+		taken = slc_bucket_take(&a->total->tat16, now16, l.interval, l.depth, l.threshold);
+	}
+	if (taken == SLC_TAKEN)
+		return SLC_NEXT;
+	if (l.law)
+		REFUSE(a, shed);
+	else
+		REFUSE(a, service_rate);
+	return SLC_NEXT;
+}
+
+/* --- admitted within H: what the gate expects to reach the accept queue -------------------------------------------- */
+
+static __always_inline __u32 slc_slice_at(const struct slc_decision_half *decision, __u64 now)
+{
+	return now >> ((decision ? decision->slice_shift : SLC_DEFAULT_SLICE_SHIFT) & 63) & 0xffff;
+}
+
+SLC_VERIFIED_ALONE int slc_slice_add(struct slc_total *total, const struct slc_decision_half *decision, __u64 now,
+				     __u32 class)
+{
+	__u32 slice = slc_slice_at(decision, now);
+	union slc_slice *at, old;
+
+	if (!total)
+		return 0;
+	at = &total->admitted[slice & (SLC_SLICES - 1)][class >> 1 & 1];
+	old.word = READ_ONCE(at->word);
+	for (int i = 0; i < SLC_BUCKET_TRIES; i++) {
+		union slc_slice next = {.slice = slice};
+		__u64 seen;
+
+		if (old.slice == slice)
+			next = old;
+		if (class & 1)
+			next.second += next.second < 0xffffff;
+		else
+			next.first += next.first < 0xffffff;
+		seen = __sync_val_compare_and_swap(&at->word, old.word, next.word);
+		if (seen == old.word)
+			break;
+		old.word = seen;
+	}
+	return 0;
+}
+
+/* Sum over classes of p_c x admitted_c in the last H, 1/65536. Without a decision p = 1 and H = 200 ms. */
+SLC_VERIFIED_ALONE __u64 slc_expected_q16(const struct slc_total *total, const struct slc_decision_half *decision,
+					  __u64 now)
+{
+	__u32 slice = slc_slice_at(decision, now), slices = decision ? decision->slices : SLC_DEFAULT_SLICES;
+	__u64 p[SLC_CLASS_COUNT], sum = 0;
+
+	if (!total)
+		return 0;
+	SLC_UNROLL
+	for (int c = 0; c < SLC_CLASS_COUNT; c++)
+		p[c] = decision ? decision->completion_q16[c] : SLC_Q16_ONE;
+	for (int i = 0; i < SLC_SLICES; i++) {
+		union slc_slice best = {.word = READ_ONCE(total->admitted[i][0].word)};
+		union slc_slice rest = {.word = READ_ONCE(total->admitted[i][1].word)};
+
+		if (((slice - best.slice) & 0xffff) < slices)
+			sum += best.first * p[0] + best.second * p[1];
+		if (((slice - rest.slice) & 0xffff) < slices)
+			sum += rest.first * p[2] + rest.second * p[3];
+	}
+	return sum;
+}
+
+#endif /* SLC_TOTAL_H */

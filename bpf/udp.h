@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * udp.h: UDP services. A datagram of a flow that the service answered within the last 30 s is free; any other is an
+ * attempt and pays. The egress program stamps the flow at each answer, under the hash of the reversed 5-tuple.
+ */
+#ifndef SLC_UDP_H
+#define SLC_UDP_H
+
+#include "flow.h"
+
+static __always_inline _Bool slc_udp_answered(const struct slc_control *control, __u64 flow_hash, __u64 now)
+{
+	struct slc_flow_set *set = slc_flow_set_of(control, flow_hash);
+	const struct slc_flow *flow;
+	__u32 way;
+
+	if (!set)
+		return 0;
+	way = slc_flow_way(set, flow_hash >> 32, slc_ticks(now));
+	flow = &set->way[way & (SLC_FLOW_WAYS - 1)];
+	return way & SLC_FLOW_FOUND && flow->head.admitted && now - READ_ONCE(flow->last_ns) < SLC_UDP_ANSWERED_NS;
+}
+
+static __always_inline void slc_udp_stamp(const struct slc_control *control, __u64 flow_hash, __u64 now)
+{
+	struct slc_flow_set *set = slc_flow_set_of(control, flow_hash);
+	struct slc_flow *flow;
+	union slc_flow_head old, next = {};
+
+	if (!set)
+		return;
+	flow = &set->way[slc_flow_way(set, flow_hash >> 32, slc_ticks(now)) & (SLC_FLOW_WAYS - 1)];
+	old.word = READ_ONCE(flow->head.word);
+	next.tag = flow_hash >> 32;
+	next.last_ms = slc_ticks(now);
+	next.passes = 1;
+	next.admitted = 1;
+	if (__sync_val_compare_and_swap(&flow->head.word, old.word, next.word) == old.word)
+		WRITE_ONCE(flow->last_ns, now);
+}
+
+#endif /* SLC_UDP_H */
