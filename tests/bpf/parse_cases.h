@@ -10,7 +10,7 @@
 #ifndef TESTS_BPF_PARSE_CASES_H
 #define TESTS_BPF_PARSE_CASES_H
 
-#include <linux/in.h>
+#include <netinet/in.h>
 
 #include "bpf/parse.h"
 #include "tests/bpf/packet.h"
