@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* programs.c: loads the skeleton onto the maps chosen by open.c, and tells programs apart. */
+#include "user/datapath/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "sluice.skel.h"
+
+/* The last lines libbpf would have printed: they hold the verifier's reason. Loading is single-threaded. */
+static char libbpf_said[WHY_LEN];
+
+static int keep_message(enum libbpf_print_level level, const char *fmt, va_list args)
+{
+	char text[WHY_LEN];
+
+	if (level != LIBBPF_WARN)
+		return 0;
+	vsnprintf(text, sizeof(text), fmt, args);
+	text[strcspn(text, "\n")] = '\0';
+	/* The first complaint about a load is the cause; those after it are consequences. */
+	if (!libbpf_said[0])
+		snprintf(libbpf_said, sizeof(libbpf_said), "%s", text);
+	return 0;
+}
+
+static uint64_t mix_bytes(uint64_t hash, const uint8_t *bytes, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		hash = (hash ^ bytes[i]) * 0x100000001b3ULL; /* FNV-1a */
+	return hash;
+}
+
+static int info_of(int prog_fd, struct bpf_prog_info *info)
+{
+	uint32_t len = sizeof(*info);
+
+	return bpf_obj_get_info_by_fd(prog_fd, info, &len);
+}
+
+/* Hash of the loaded programs' tags (SHA of their instructions): other instructions, other id. */
+static int build_id(struct datapath *dp)
+{
+	uint64_t hash = 0xcbf29ce484222325ULL;
+	struct bpf_program *prog;
+
+	bpf_object__for_each_program(prog, dp->skel->obj)
+	{
+		struct bpf_prog_info info = {0};
+		int r;
+
+		if (bpf_program__fd(prog) < 0)
+			continue;
+		r = info_of(bpf_program__fd(prog), &info);
+		if (r < 0)
+			return r;
+		hash = mix_bytes(hash, info.tag, sizeof(info.tag));
+	}
+	dp->modes.build_id = hash;
+	return 0;
+}
+
+static int use_maps(struct datapath *dp, const struct datapath_options *options)
+{
+	int r;
+
+	for (int i = 0; i < MAP_COUNT; i++) {
+		struct bpf_map *map = bpf_object__find_map_by_name(dp->skel->obj, map_names[i]);
+
+		r = 0;
+		if (dp->maps.fd[i] >= 0)
+			r = bpf_map__reuse_fd(map, dp->maps.fd[i]);
+		else if (table_entries(options, i))
+			r = bpf_map__set_max_entries(map, table_entries(options, i));
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int open_and_load(struct datapath *dp, const struct datapath_options *options, bool gate, bool frags)
+{
+	struct bpf_program *xdp[2];
+	int r;
+
+	dp->skel = sluice_bpf__open();
+	if (!dp->skel)
+		return -errno;
+	xdp[0] = dp->skel->progs.slc_xdp_nogate;
+	xdp[1] = dp->skel->progs.slc_xdp;
+	dp->xdp = xdp[gate];
+	bpf_program__set_autoload(xdp[!gate], false);
+	bpf_program__set_autoload(dp->skel->progs.slc_egress, options->udp);
+	if (frags)
+		bpf_program__set_flags(dp->xdp, bpf_program__flags(dp->xdp) | BPF_F_XDP_HAS_FRAGS);
+	r = use_maps(dp, options);
+	if (r == 0)
+		r = sluice_bpf__load(dp->skel);
+	if (r < 0) {
+		sluice_bpf__destroy(dp->skel);
+		dp->skel = NULL;
+	}
+	return r;
+}
+
+int programs_load(struct datapath *dp, const struct datapath_options *options, char *why, size_t why_len)
+{
+	libbpf_print_fn_t before = libbpf_set_print(keep_message);
+	bool gate = kernel_has_gate_fields(dp->modes.no_btf_why, sizeof(dp->modes.no_btf_why));
+	bool frags = kernel_takes_frags();
+	int r;
+
+	libbpf_said[0] = '\0';
+	r = open_and_load(dp, options, gate, frags);
+	if (r < 0 && gate && r != -ENOMEM && r != -EPERM) {
+		/* Fields are there but the verifier refuses how the gate reads them: every other stage still works. */
+		char first[WHY_LEN];
+
+		memcpy(first, libbpf_said, sizeof(first));
+		if (open_and_load(dp, options, false, frags) == 0) {
+			gate = false;
+			r = 0;
+			because(0, dp->modes.no_btf_why, sizeof(dp->modes.no_btf_why),
+				"the kernel refuses the program with the gate: %.400s", first);
+		}
+	}
+	libbpf_set_print(before);
+	if (r < 0)
+		return because(r, why, why_len, "loading the programs: %s%s%.380s", strerror(-r),
+			       libbpf_said[0] ? ": " : "", libbpf_said);
+	dp->modes.no_btf = !gate;
+	return build_id(dp);
+}
+
+int program_uses_map(int prog_fd, uint32_t map_id, bool *ret_uses)
+{
+	uint32_t ids[64];
+	struct bpf_prog_info info = {.nr_map_ids = ARRAY_SIZE(ids), .map_ids = (uintptr_t)ids};
+	int r = info_of(prog_fd, &info);
+
+	if (r < 0)
+		return r;
+	*ret_uses = false;
+	for (uint32_t i = 0; i < info.nr_map_ids && i < ARRAY_SIZE(ids); i++)
+		*ret_uses |= ids[i] == map_id;
+	return 0;
+}
+
+/* A program of the same instructions on the same maps does the same: it may stay where it is. */
+bool program_is_current(const struct datapath *dp, uint32_t prog_id, const struct bpf_program *prog)
+{
+	struct bpf_prog_info theirs = {0}, ours = {0};
+	struct bpf_map_info control = {0};
+	uint32_t len = sizeof(control);
+	_cleanup_fd_ int fd = bpf_prog_get_fd_by_id(prog_id);
+	bool uses = false;
+
+	if (fd < 0 || info_of(fd, &theirs) < 0 || info_of(bpf_program__fd(prog), &ours) < 0)
+		return false;
+	if (theirs.id == ours.id)
+		return true;
+	if (theirs.type != ours.type || memcmp(theirs.tag, ours.tag, sizeof(ours.tag)) != 0)
+		return false;
+	return bpf_obj_get_info_by_fd(dp->maps.fd[MAP_control], &control, &len) == 0 &&
+	       program_uses_map(fd, control.id, &uses) == 0 && uses;
+}
