@@ -11,6 +11,15 @@
 
 /* -ERANGE if the interval cannot be held within 0.1 % (why: the rates that can). */
 int compile_rate(const struct rate *rate, uint64_t *ret_interval16, char *why, size_t why_len);
+/* T and tau. -ERANGE also where the bucket takes longer than 26 days to fill: no unit of time suits both then. */
+int compile_bucket(const struct bucket_config *bucket, uint64_t *ret_interval16, uint64_t *ret_depth16, char *why,
+		   size_t why_len);
+/*
+ * Every limit of a service into a policy and its buckets (no keys, no overrides' addresses beyond the list).
+ * On failure *ret_key is the key to blame below "services.", as in "source.rate".
+ */
+int compile_service(const struct config *config, const struct service_config *service,
+		    struct snapshot_service *ret_service, const char **ret_key, char *why, size_t why_len);
 /* netns_cookie and nsid of services are left to the caller (they need the system). */
 int compile_snapshot(const struct config *config, struct snapshot **ret_snapshot, struct diag *diag);
 void snapshot_free(struct snapshot **snapshot);

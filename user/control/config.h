@@ -191,7 +191,7 @@ void format_percent(uint16_t hundredths, char *buf, size_t len);
 void format_address(const uint8_t addr[16], char *buf, size_t len);
 void format_cidr(const struct cidr *cidr, char *buf, size_t len);
 bool cidr_contains(const struct cidr *outer, const struct cidr *inner);
-/* Text of others for a message: quoted, one line, at most 64 bytes of it, everything unprintable as \\xNN. */
+/* Text of others for a message: quoted, one line, at most 64 bytes of it, everything unprintable as \xNN. */
 #define QUOTE_LEN 280
 const char *quote(const char *text, char buf[QUOTE_LEN]);
 
