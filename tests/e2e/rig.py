@@ -92,8 +92,12 @@ class Namespace:
 
     def __init__(self, role):
         self.name = f"slc-{os.getpid()}-{next(_numbers)}-{role}"
-        command("ip", "netns", "add", self.name)
-        self.run("ip", "link", "set", "lo", "up")
+        try:
+            command("ip", "netns", "add", self.name)
+            self.run("ip", "link", "set", "lo", "up")
+        except BaseException:  # Ctrl-C too
+            self.delete()
+            raise
 
     @property
     def path(self):
