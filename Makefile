@@ -133,7 +133,7 @@ $(B)/fuzz/%: $(B)/fuzz-obj/tests/fuzz/%.o $(B)/libsluice-fuzz.a
 $(B)/tools/%: tests/e2e/tools/%.c $(wildcard tests/e2e/tools/*.h)
 	$(call msg,TOOL,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $< -lpthread -lm -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $< -lbpf -lpthread -lm -o $@
 
 $(B)/bench/%: $(B)/obj/tests/bench/%.o $(B)/libsluice.a
 	$(call msg,LD,$@)

@@ -385,7 +385,7 @@ class Lab:
             self.clients_ns.ip(line)
 
     def veth(self, peer, peer_if, peer_v4, peer_v6, gateway_if, gateway_v4, gateway_v6):
-        """A link between the gateway and `peer`, with permanent neighbours. GRO on the peer lets XDP_TX reach it."""
+        """A link between the gateway and `peer`, with permanent neighbours."""
         self.gateway.ip(f"link add {gateway_if} type veth peer name {peer_if} netns {peer.name}")
         ends = ((self.gateway, gateway_if, gateway_v4, gateway_v6), (peer, peer_if, peer_v4, peer_v6))
         for ns, interface, v4, v6 in ends:
@@ -393,6 +393,8 @@ class Lab:
             ns.ip(f"addr add {v6}/64 dev {interface} nodad")
             ns.ip(f"link set {interface} up")
             ns.run("ethtool", "-K", interface, "gro", "on")
+        # Without an XDP program of its own the peer never receives what the gateway sends by XDP_TX.
+        peer.run(BUILD / "tools" / "xdp-pass", "--dev", peer_if)
         self._receive_on_gateway_cpu(gateway_if)
         for (ns, interface, _, _), (other, other_if, v4, v6) in (ends, ends[::-1]):
             for address in (v4, v6):
