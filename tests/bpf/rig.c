@@ -71,24 +71,23 @@ void rig_private_network(void)
 
 /* --- loading ------------------------------------------------------------------------------------------------------- */
 
+static size_t mapped_bytes(const struct bpf_map *map)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+
+	return (bpf_map__value_size(map) * (size_t)bpf_map__max_entries(map) + page - 1) & ~(page - 1);
+}
+
 static void *map_area(const struct bpf_map *map)
 {
-	size_t value = (bpf_map__value_size(map) + 7) & ~7u;
-	size_t page = sysconf(_SC_PAGESIZE);
-	size_t bytes = (value * bpf_map__max_entries(map) + page - 1) & ~(page - 1);
-	void *area = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
+	void *area;
 
+	if (bpf_map__value_size(map) % 8) /* the kernel's stride would not be ours */
+		die("%s: value is no multiple of 8", bpf_map__name(map));
+	area = mmap(NULL, mapped_bytes(map), PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
 	if (area == MAP_FAILED)
 		die("mmap of %s: %s", bpf_map__name(map), strerror(errno));
 	return area;
-}
-
-static void unmap_area(void *area, const struct bpf_map *map)
-{
-	size_t value = (bpf_map__value_size(map) + 7) & ~7u;
-	size_t page = sysconf(_SC_PAGESIZE);
-
-	munmap(area, (value * bpf_map__max_entries(map) + page - 1) & ~(page - 1));
 }
 
 static int make_inner(const struct bpf_map *outer, uint32_t index, enum bpf_map_type type, uint32_t key, uint32_t value,
@@ -135,29 +134,31 @@ static int quiet(enum libbpf_print_level level, const char *format, va_list args
 	return level == LIBBPF_WARN ? vfprintf(stderr, format, args) : 0;
 }
 
-struct rig *rig_open(const struct rig_sizes *sizes)
+static struct sluice_bpf *load(const struct rig_sizes *s)
 {
-	struct rig_sizes s = sizes ? *sizes : (struct rig_sizes){0};
-	struct rig *rig = calloc(1, sizeof(*rig));
-	struct sluice_bpf *skel;
+	struct sluice_bpf *skel = sluice_bpf__open();
 	int err;
 
-	libbpf_set_print(quiet);
-	s.source_sets = s.source_sets ? s.source_sets : 16 * SETS;
-	s.cold_sets = s.cold_sets ? s.cold_sets : 4096;
-	s.flow_sets = s.flow_sets ? s.flow_sets : 16384;
-	skel = sluice_bpf__open();
 	if (!skel)
 		die("skeleton: %s", strerror(errno));
-	bpf_map__set_max_entries(skel->maps.slc_sources, s.source_sets);
-	bpf_map__set_max_entries(skel->maps.slc_cold, s.cold_sets);
-	bpf_map__set_max_entries(skel->maps.slc_flows, s.flow_sets);
+	bpf_map__set_max_entries(skel->maps.slc_sources, s->source_sets);
+	bpf_map__set_max_entries(skel->maps.slc_cold, s->cold_sets);
+	bpf_map__set_max_entries(skel->maps.slc_flows, s->flow_sets);
+	if (s->frags) {
+		bpf_program__set_flags(skel->progs.slc_xdp, BPF_F_XDP_HAS_FRAGS);
+		skel->rodata->slc_frags = 1;
+	}
+	bpf_program__set_autoload(skel->progs.slc_xdp_nogate, false);
 	err = sluice_bpf__load(skel);
 	if (err)
 		die("load: %s", strerror(-err));
-	rig->skel = skel;
-	rig->program = bpf_program__fd(skel->progs.slc_xdp);
-	rig->cpus = libbpf_num_possible_cpus();
+	return skel;
+}
+
+static void map_all(struct rig *rig)
+{
+	struct sluice_bpf *skel = rig->skel;
+
 	rig->control = map_area(skel->maps.slc_control);
 	rig->ports = map_area(skel->maps.slc_ports);
 	rig->decision = map_area(skel->maps.slc_decision);
@@ -168,42 +169,122 @@ struct rig *rig_open(const struct rig_sizes *sizes)
 	rig->total = map_area(skel->maps.slc_total);
 	rig->signals = map_area(skel->maps.slc_signals);
 	rig->ceiling = map_area(skel->maps.slc_ceiling);
-	rig->scratch = calloc(rig->cpus, sizeof(*rig->scratch));
-	rig->states = 1;
+}
+
+/* Once: writing to a map of maps waits for an RCU grace period. */
+static void make_inner_maps(struct rig *rig)
+{
 	for (uint32_t i = 0; i < 2; i++) {
-		rig->services[i] = make_inner(skel->maps.slc_services, i, BPF_MAP_TYPE_HASH,
+		rig->services[i] = make_inner(rig->skel->maps.slc_services, i, BPF_MAP_TYPE_HASH,
 					      sizeof(struct slc_service_key), sizeof(struct slc_service), 1024, 0);
-		rig->trust[i] = make_inner(skel->maps.slc_trust, i, BPF_MAP_TYPE_LPM_TRIE, sizeof(struct slc_trust_key),
-					   sizeof(struct slc_rule), SLC_TRUST, BPF_F_NO_PREALLOC);
+		rig->trust[i] =
+			make_inner(rig->skel->maps.slc_trust, i, BPF_MAP_TYPE_LPM_TRIE, sizeof(struct slc_trust_key),
+				   sizeof(struct slc_rule), SLC_TRUST, BPF_F_NO_PREALLOC);
 	}
+}
+
+/* The verifier takes most of a second: a rig that was closed is emptied and used again. */
+static struct rig *spare;
+
+struct rig *rig_open(const struct rig_sizes *sizes)
+{
+	struct rig_sizes s = sizes ? *sizes : (struct rig_sizes){0};
+	struct rig *rig = spare;
+
+	libbpf_set_print(quiet);
+	s.source_sets = s.source_sets ? s.source_sets : 16 * SETS;
+	s.cold_sets = s.cold_sets ? s.cold_sets : 4096;
+	s.flow_sets = s.flow_sets ? s.flow_sets : 16384;
+	if (rig && !memcmp(&rig->sizes, &s, sizeof(s))) {
+		spare = NULL;
+	} else {
+		rig = calloc(1, sizeof(*rig));
+		rig->sizes = s;
+		rig->skel = load(&s);
+		rig->program = bpf_program__fd(rig->skel->progs.slc_xdp);
+		rig->cpus = libbpf_num_possible_cpus();
+		rig->scratch = calloc(rig->cpus, sizeof(*rig->scratch));
+		map_all(rig);
+		make_inner_maps(rig);
+	}
+	rig->states = 1;
 	fill_control(rig, &s);
 	return rig;
 }
 
-void rig_close(struct rig *rig)
+static void delete_all(int map)
 {
-	struct sluice_bpf *skel;
+	char key[64];
 
-	if (!rig)
-		return;
-	skel = rig->skel;
+	while (!bpf_map_get_next_key(map, NULL, key))
+		bpf_map_delete_elem(map, key);
+}
+
+static void clear_counters(struct rig *rig)
+{
+	memset(rig->scratch, 0, rig->cpus * sizeof(*rig->scratch));
+	for (uint32_t state = 0; state < rig->states; state++)
+		bpf_map_update_elem(bpf_map__fd(rig->skel->maps.slc_counters), &state, rig->scratch, BPF_ANY);
+}
+
+static void clear(struct rig *rig)
+{
+	const struct sluice_bpf *skel = rig->skel;
+
+	clear_counters(rig);
+	memset(rig->control, 0, mapped_bytes(skel->maps.slc_control));
+	memset(rig->ports, 0, mapped_bytes(skel->maps.slc_ports));
+	memset(rig->decision, 0, mapped_bytes(skel->maps.slc_decision));
+	memset(rig->override, 0, mapped_bytes(skel->maps.slc_override));
+	memset(rig->sources, 0, mapped_bytes(skel->maps.slc_sources));
+	memset(rig->cold, 0, mapped_bytes(skel->maps.slc_cold));
+	memset(rig->flows, 0, mapped_bytes(skel->maps.slc_flows));
+	memset(rig->total, 0, mapped_bytes(skel->maps.slc_total));
+	memset(rig->signals, 0, mapped_bytes(skel->maps.slc_signals));
+	memset(rig->ceiling, 0, mapped_bytes(skel->maps.slc_ceiling));
+	delete_all(bpf_map__fd(skel->maps.slc_orders));
+	delete_all(bpf_map__fd(skel->maps.slc_known));
+	delete_all(bpf_map__fd(skel->maps.slc_arrivals));
+	for (int i = 0; i < 2; i++) {
+		delete_all(rig->services[i]);
+		delete_all(rig->trust[i]);
+	}
+	rig->policies = 0;
+	rig->next_set = 0;
+	rig->ifindex = 0;
+}
+
+static void destroy(struct rig *rig)
+{
+	struct sluice_bpf *skel = rig->skel;
+
+	munmap(rig->control, mapped_bytes(skel->maps.slc_control));
+	munmap(rig->ports, mapped_bytes(skel->maps.slc_ports));
+	munmap(rig->decision, mapped_bytes(skel->maps.slc_decision));
+	munmap(rig->override, mapped_bytes(skel->maps.slc_override));
+	munmap(rig->sources, mapped_bytes(skel->maps.slc_sources));
+	munmap(rig->cold, mapped_bytes(skel->maps.slc_cold));
+	munmap(rig->flows, mapped_bytes(skel->maps.slc_flows));
+	munmap(rig->total, mapped_bytes(skel->maps.slc_total));
+	munmap(rig->signals, mapped_bytes(skel->maps.slc_signals));
+	munmap(rig->ceiling, mapped_bytes(skel->maps.slc_ceiling));
 	for (int i = 0; i < 2; i++) {
 		close(rig->services[i]);
 		close(rig->trust[i]);
 	}
-	unmap_area(rig->control, skel->maps.slc_control);
-	unmap_area(rig->ports, skel->maps.slc_ports);
-	unmap_area(rig->decision, skel->maps.slc_decision);
-	unmap_area(rig->override, skel->maps.slc_override);
-	unmap_area(rig->sources, skel->maps.slc_sources);
-	unmap_area(rig->cold, skel->maps.slc_cold);
-	unmap_area(rig->flows, skel->maps.slc_flows);
-	unmap_area(rig->total, skel->maps.slc_total);
-	unmap_area(rig->signals, skel->maps.slc_signals);
-	unmap_area(rig->ceiling, skel->maps.slc_ceiling);
 	free(rig->scratch);
 	sluice_bpf__destroy(skel);
 	free(rig);
+}
+
+void rig_close(struct rig *rig)
+{
+	if (!rig)
+		return;
+	if (spare)
+		destroy(spare);
+	clear(rig);
+	spare = rig;
 }
 
 /* --- the user side -------------------------------------------------------------------------------------------------- */

@@ -25,10 +25,12 @@ struct sluice_bpf;
 
 struct rig_sizes {
 	uint32_t source_sets, cold_sets, flow_sets; /* powers of two; 0: a default */
+	uint32_t frags; /* 1: as a multi-buffer program */
 };
 
 struct rig {
 	struct sluice_bpf *skel;
+	struct rig_sizes sizes;
 	int program; /* slc_xdp */
 	int cpus; /* possible */
 	/* mapped */
@@ -50,7 +52,7 @@ struct rig {
 	int ifindex; /* 0: the loopback of the namespace */
 };
 
-/* Own network namespace with lo up and the addresses of the tables on it. Called once, before threads. */
+/* Own network namespace with lo up and the addresses of the tables on it. Called once, before any thread. */
 void rig_private_network(void);
 struct rig *rig_open(const struct rig_sizes *sizes); /* NULL: defaults */
 void rig_close(struct rig *rig);
@@ -88,7 +90,7 @@ bool rig_set_open(struct rig *rig, const char *addr, uint32_t uid, uint32_t open
 
 /* XDP action of one packet on this CPU; `out` may be NULL. */
 uint32_t rig_run(struct rig *rig, const struct packet *packet, struct packet *out);
-/* The same frame `count` times in the kernel's loop; the action of the last. */
+/* The same frame `count` times in the kernel's loop; the action of the last. Waits for RCU: for thousands, not for two. */
 uint32_t rig_repeat(struct rig *rig, const struct packet *packet, uint32_t count);
 /* As real frames: XDP_PASS goes up the stack of the namespace, XDP_TX out of the interface. 0 or -errno. */
 int rig_live(struct rig *rig, const struct packet *packet, uint32_t count);

@@ -333,8 +333,8 @@ static void test_c149_sum_over_reasons(void **state)
 	for (size_t i = 0; i < PARSE_CASE_COUNT; i++) {
 		struct packet frame = packet_build(&PARSE_CASES[i].recipe);
 
-		rig_repeat(rig, &frame, 1 + i % 50);
-		sent += 1 + i % 50;
+		for (size_t n = 0; n < 1 + i % 9; n++, sent++)
+			rig_run(rig, &frame, NULL);
 	}
 	after = rig_all_counters(rig);
 	assert_int_equal(rig_reason_sum(&after.enforced) - rig_reason_sum(&before.enforced), sent);
