@@ -4,7 +4,8 @@
  * source bucket again, at most SLC_REPEATS times and not sooner than SLC_REPEAT_GAP_MS after the last. The tag covers
  * the 4-tuple and the sequence number, so a copy of one admitted SYN buys exactly those passes.
  *
- * Answered UDP flows live in the same table under their own hash: bpf/udp.h stamps them.
+ * The pass count and its time share a word, so that copies racing on two CPUs cannot both pass; the full time beside
+ * it says whether the record is still alive. Answered UDP flows live in the same table: bpf/udp.h stamps them.
  */
 #ifndef SLC_FLOW_H
 #define SLC_FLOW_H
@@ -24,9 +25,9 @@ static __always_inline __u32 slc_flow_age(union slc_flow_head head, __u32 ticks)
 	return (ticks - (__u32)head.last_ms) & SLC_TICK_MASK;
 }
 
-static __always_inline _Bool slc_flow_live(union slc_flow_head head, __u32 ticks)
+static __always_inline _Bool slc_flow_live(const struct slc_flow *flow, union slc_flow_head head, __u64 now)
 {
-	return head.passes && slc_flow_age(head, ticks) < SLC_TICKS(SLC_FLOW_TTL_MS);
+	return head.passes && now - READ_ONCE(flow->last_ns) < SLC_FLOW_TTL_NS;
 }
 
 static __always_inline struct slc_flow_set *slc_flow_set_of(const struct slc_control *control, __u64 flow_hash)
@@ -39,20 +40,22 @@ static __always_inline struct slc_flow_set *slc_flow_set_of(const struct slc_con
 #define SLC_FLOW_FOUND 4u
 
 /* The way of the live record with this tag, with SLC_FLOW_FOUND; else the way to take: the oldest. */
-SLC_VERIFIED_ALONE __u32 slc_flow_way(const struct slc_flow_set *set, __u32 tag, __u32 ticks)
+SLC_VERIFIED_ALONE __u32 slc_flow_way(const struct slc_flow_set *set, __u32 tag, __u64 now)
 {
-	__u32 oldest = 0, victim = 0;
+	__u64 oldest = ~0ULL;
+	__u32 victim = 0;
 
 	if (!set)
 		return 0;
 	for (__u32 i = 0; i < SLC_FLOW_WAYS; i++) {
-		union slc_flow_head head = {.word = READ_ONCE(set->way[i].head.word)};
-		__u32 age = slc_flow_live(head, ticks) ? slc_flow_age(head, ticks) : SLC_TICK_MASK;
+		const struct slc_flow *flow = &set->way[i];
+		union slc_flow_head head = {.word = READ_ONCE(flow->head.word)};
+		__u64 last = READ_ONCE(flow->last_ns);
 
-		if (head.tag == tag && age != SLC_TICK_MASK)
+		if (head.tag == tag && slc_flow_live(flow, head, now))
 			return SLC_FLOW_FOUND | i;
-		if (age > oldest) {
-			oldest = age;
+		if (last < oldest) {
+			oldest = last;
 			victim = i;
 		}
 	}
@@ -82,7 +85,7 @@ SLC_STAGE_FN int slc_stage_repeat(struct xdp_md *ctx, struct slc_attempt *a)
 
 	if (!set)
 		return SLC_NEXT;
-	way = slc_flow_way(set, a->flow_hash >> 32, ticks);
+	way = slc_flow_way(set, a->flow_hash >> 32, a->now);
 	if (!(way & SLC_FLOW_FOUND)) {
 		a->salt = a->control->salt_index & 1;
 		return SLC_NEXT;
@@ -117,7 +120,7 @@ SLC_STAGE_FN void slc_flow_record(struct slc_attempt *a)
 
 	if (!set)
 		return;
-	victim = &set->way[slc_flow_way(set, a->flow_hash >> 32, ticks) & (SLC_FLOW_WAYS - 1)];
+	victim = &set->way[slc_flow_way(set, a->flow_hash >> 32, a->now) & (SLC_FLOW_WAYS - 1)];
 	old.word = READ_ONCE(victim->head.word);
 	next.tag = a->flow_hash >> 32;
 	next.last_ms = ticks;
@@ -125,7 +128,7 @@ SLC_STAGE_FN void slc_flow_record(struct slc_attempt *a)
 	next.salt = a->salt;
 	if (__sync_val_compare_and_swap(&victim->head.word, old.word, next.word) != old.word)
 		return;
-	if (slc_flow_live(old, ticks))
+	if (slc_flow_live(victim, old, a->now))
 		a->counters->flow_evicted++;
 	WRITE_ONCE(victim->last_ns, a->now);
 	a->flow = victim;

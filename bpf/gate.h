@@ -72,19 +72,80 @@ static __always_inline __u64 slc_head_age(const struct slc_queue *q, __u64 now)
 	return stamp && now > stamp ? now - stamp : 0;
 }
 
+/*
+ * Does the SYN carry MP_JOIN (RFC 8684 3.2: option 30, subtype 1)? It joins a connection that was admitted before and
+ * takes no place in the accept queue. Asked only of a SYN that the gate would refuse.
+ */
+#define SLC_OPTION_MPTCP 30
+SLC_VERIFIED_ALONE int slc_mp_join(struct xdp_md *ctx, const struct slc_pkt *pkt)
+{
+	const __u8 *pos = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	const struct slc_tcp *tcp;
+	__u32 left, at = 0;
+
+	if (!pkt)
+		return 0;
+	tcp = (const void *)(pos + (pkt->l4 & SLC_EXT_MASK));
+	if ((const void *)(tcp + 1) > (const void *)end)
+		return 0;
+	left = (tcp->doff >> 4) * 4 - sizeof(*tcp);
+	for (int i = 0; i < 20; i++) {
+		const __u8 *option = (const __u8 *)(tcp + 1) + at;
+		__u32 len;
+
+		if (at + 3 > left || option + 3 > end || *option == 0)
+			return 0;
+		if (*option == SLC_OPTION_MPTCP)
+			return option[2] >> 4 == 1;
+		len = *option == 1 ? 1 : slc_max(option[1], 2);
+		if (at + len > left)
+			return 0;
+		at = (at + len) & 63; /* at most 40 bytes: the mask is for the verifier */
+	}
+	return 0;
+}
+
 static __always_inline __u64 slc_mark_q16(__u32 max, __u32 part_q16)
 {
 	return (__u64)max * part_q16;
 }
 
-SLC_STAGE_FN int slc_stage_gate(struct xdp_md *ctx, struct slc_attempt *a)
+/* SLC_NEXT, accept_pressure or queue_wait; writes what it saw into the attempt. */
+static __always_inline int slc_queue_judge(struct slc_attempt *a, const struct slc_queue *q)
 {
 	const struct slc_policy *policy = a->policy;
 	__u32 listeners = a->decision ? a->decision->listeners : 1;
-	struct slc_queue q = {};
-	__u64 predicted, high, low;
+	__u64 predicted = slc_expected_q16(a->total, a->decision, a->now), high, low;
 
-	if (!(policy->flags & SLC_P_GATE))
+	if (listeners > 1)
+		predicted /= listeners;
+	predicted += (__u64)q->waiting << 16;
+	a->backlog = q->waiting;
+	a->backlog_max = q->max;
+	a->predicted = predicted >> 16;
+	a->head_age = slc_head_age(q, a->now);
+
+	/* The kernel's queue holds max + 1, so a backlog of 0 admits one. */
+	high = slc_max(slc_mark_q16(q->max, policy->high_q16), SLC_Q16_ONE);
+	if (predicted + SLC_Q16_ONE > high)
+		return SLC_accept_pressure;
+	low = slc_mark_q16(q->max, policy->low_q16[a->class & 3]);
+	if (a->class != SLC_CLASS_vip && predicted > low && low < high) {
+		/* (x - low) / (high - low) against 32 bits of dice, both scaled down to keep the product in 64 bits */
+		__u64 span = (high - low) >> 8, over = (predicted - low) >> 8;
+
+		if ((__u64)slc_dice(a) * (span + 1) >> 32 < over)
+			return SLC_accept_pressure;
+	}
+	return a->head_age > policy->max_wait_ns ? SLC_queue_wait : SLC_NEXT;
+}
+
+SLC_STAGE_FN int slc_stage_gate(struct xdp_md *ctx, struct slc_attempt *a)
+{
+	struct slc_queue q = {};
+	int reason;
+
+	if (!(a->policy->flags & SLC_P_GATE))
 		return SLC_NEXT;
 	slc_queue_find(ctx, a, &q);
 	if (q.half_open)
@@ -93,29 +154,13 @@ SLC_STAGE_FN int slc_stage_gate(struct xdp_md *ctx, struct slc_attempt *a)
 		a->counters->gate_blind++;
 		return SLC_NEXT;
 	}
-	predicted = slc_expected_q16(a->total, a->decision, a->now);
-	if (listeners > 1)
-		predicted /= listeners;
-	predicted += (__u64)q.waiting << 16;
-	a->backlog = q.waiting;
-	a->backlog_max = q.max;
-	a->predicted = predicted >> 16;
-	a->head_age = slc_head_age(&q, a->now);
-
-	/* The kernel's queue holds max + 1, so a backlog of 0 admits one. */
-	high = slc_max(slc_mark_q16(q.max, policy->high_q16), SLC_Q16_ONE);
-	if (predicted + SLC_Q16_ONE > high)
-		REFUSE(a, accept_pressure);
-	low = slc_mark_q16(q.max, policy->low_q16[a->class & 3]);
-	if (a->class != SLC_CLASS_vip && predicted > low && low < high) {
-		/* (x - low) / (high - low) against 32 bits of dice, both scaled down to keep the product in 64 bits */
-		__u64 span = (high - low) >> 8, over = (predicted - low) >> 8;
-
-		if ((__u64)slc_dice(a) * (span + 1) >> 32 < over)
-			REFUSE(a, accept_pressure);
-	}
-	if (a->head_age > policy->max_wait_ns)
+	reason = slc_queue_judge(a, &q);
+	if (reason == SLC_NEXT || slc_mp_join(ctx, &a->pkt))
+		return SLC_NEXT;
+	if (reason == SLC_queue_wait)
 		REFUSE(a, queue_wait);
+	else
+		REFUSE(a, accept_pressure);
 	return SLC_NEXT;
 }
 

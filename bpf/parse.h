@@ -32,10 +32,10 @@ enum slc_kind { /* continues enum slc_reason */
 struct slc_pkt {
 	struct slc_addr saddr, daddr; /* filled for SYN, ODD and UDP */
 	__u32 seq; /* SYN and ODD, host order */
+	__u32 total; /* datagram's length: IP header, extension headers, payload */
 	__u16 sport, dport; /* host order */
 	__u16 l3; /* offset of the IP header: within SLC_L3_MASK */
-	__u16 l4; /* offset of the TCP header */
-	__u16 total; /* datagram's length: IP header, extension headers, payload */
+	__u16 l4; /* offset of the TCP or UDP header, within SLC_EXT_MASK */
 	__u16 payload; /* TCP payload bytes */
 	__u16 vlan; /* outermost tag's VLAN id, 0 without */
 	__u8 proto;

@@ -10,6 +10,7 @@
 #include "cold.h"
 #include "trust.h"
 
+/* Where the policy says so a VLAN's sources have buckets of their own; sockops cannot know the VLAN, so nothing else. */
 static __always_inline __u16 slc_key_vlan(const struct slc_attempt *a)
 {
 	return a->policy->flags & SLC_P_VLAN ? a->pkt.vlan : 0;
@@ -19,7 +20,7 @@ SLC_STAGE_FN void slc_source_key(struct slc_attempt *a)
 {
 	a->key = a->pkt.saddr;
 	slc_addr_mask(&a->key, a->policy->v4_prefix, a->policy->v6_prefix);
-	a->source = slc_hash_source(a->control->secret, &a->key, a->policy->uid, slc_key_vlan(a), SLC_TIER_OWN);
+	a->source = slc_hash_source(a->control->secret, &a->key, a->policy->uid, 0, SLC_TIER_OWN);
 	a->flow_hash = slc_hash_flow(a->source, &a->pkt.saddr, &a->pkt.daddr, a->pkt.sport, a->pkt.dport, a->pkt.seq,
 				     a->pkt.proto);
 }
@@ -60,14 +61,17 @@ static __always_inline _Bool slc_source_limit(struct slc_attempt *a, __u64 *inte
 
 SLC_STAGE_FN int slc_stage_source(struct slc_attempt *a)
 {
-	__u64 interval, depth;
+	__u64 interval, depth, hash;
 	__u32 r;
 
 	if (!slc_source_limit(a, &interval, &depth))
 		return SLC_NEXT;
 	if (a->decision && a->decision->flags & SLC_D_SOURCE)
 		interval = slc_max(interval, a->decision->source_interval);
-	r = slc_source_charge(a, a->source, interval, depth);
+	hash = slc_key_vlan(a)
+		       ? slc_hash_source(a->control->secret, &a->key, a->policy->uid, slc_key_vlan(a), SLC_TIER_OWN)
+		       : a->source;
+	r = slc_source_charge(a, hash, interval, depth);
 	a->seen_before = !!(r & SLC_SEEN_BEFORE);
 	a->counters->inherited += !!(r & SLC_INHERITED);
 	if (r & SLC_CONTENDED)
@@ -76,7 +80,6 @@ SLC_STAGE_FN int slc_stage_source(struct slc_attempt *a)
 		REFUSE(a, rate_limited);
 	if (a->policy->flags & SLC_P_WIDE) {
 		struct slc_addr wide = a->pkt.saddr;
-		__u64 hash;
 
 		slc_addr_mask(&wide, a->policy->wide_v4_prefix, a->policy->wide_v6_prefix);
 		hash = slc_hash_source(a->control->secret, &wide, a->policy->uid, slc_key_vlan(a), SLC_TIER_WIDE);

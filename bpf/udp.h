@@ -16,7 +16,7 @@ static __always_inline _Bool slc_udp_answered(const struct slc_control *control,
 
 	if (!set)
 		return 0;
-	way = slc_flow_way(set, flow_hash >> 32, slc_ticks(now));
+	way = slc_flow_way(set, flow_hash >> 32, now);
 	flow = &set->way[way & (SLC_FLOW_WAYS - 1)];
 	return way & SLC_FLOW_FOUND && flow->head.admitted && now - READ_ONCE(flow->last_ns) < SLC_UDP_ANSWERED_NS;
 }
@@ -29,7 +29,7 @@ static __always_inline void slc_udp_stamp(const struct slc_control *control, __u
 
 	if (!set)
 		return;
-	flow = &set->way[slc_flow_way(set, flow_hash >> 32, slc_ticks(now)) & (SLC_FLOW_WAYS - 1)];
+	flow = &set->way[slc_flow_way(set, flow_hash >> 32, now) & (SLC_FLOW_WAYS - 1)];
 	old.word = READ_ONCE(flow->head.word);
 	next.tag = flow_hash >> 32;
 	next.last_ms = slc_ticks(now);

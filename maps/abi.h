@@ -36,7 +36,7 @@
 /* Retransmitted SYN: free at most SLC_REPEATS times, not sooner than SLC_REPEAT_GAP after the last. */
 #define SLC_REPEATS 6
 #define SLC_REPEAT_GAP_MS 500
-#define SLC_FLOW_TTL_MS 128000 /* a client's SYN retries end before this */
+#define SLC_FLOW_TTL_NS 128000000000ULL /* a client's SYN retries end before this */
 #define SLC_TICKS(ms) ((__u32)((ms)*1000000ULL >> 20)) /* unit of slc_flow_head.last_ms: 2^20 ns */
 #define SLC_UDP_ANSWERED_NS 30000000000ULL
 
@@ -403,8 +403,7 @@ struct slc_signals {
 	__u64 held; /* of these, not yet closed by the application: the bulkhead counts them */
 	__u64 established[SLC_CLASS_COUNT];
 	__u64 closed;
-	__u64 reset_by_client;
-	__u64 reset_by_service;
+	__u64 reset; /* of these, ended by a RST of either side */
 	__u64 cold_full; /* newcomers without a cold entry: source concurrency off for them */
 	__u64 ring_full; /* listeners without an arrival ring: head age off for them */
 	__u64 unmatched; /* established without a flow record: SYN cookie, eviction, before the start */
