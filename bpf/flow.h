@@ -11,56 +11,8 @@
 #define SLC_FLOW_H
 
 #include "attempt.h"
+#include "flow_table.h"
 #include "lookup.h"
-
-#define SLC_TICK_MASK 0xfffffu
-
-static __always_inline __u32 slc_ticks(__u64 now)
-{
-	return now >> 20 & SLC_TICK_MASK;
-}
-
-static __always_inline __u32 slc_flow_age(union slc_flow_head head, __u32 ticks)
-{
-	return (ticks - (__u32)head.last_ms) & SLC_TICK_MASK;
-}
-
-static __always_inline _Bool slc_flow_live(const struct slc_flow *flow, union slc_flow_head head, __u64 now)
-{
-	return head.passes && now - READ_ONCE(flow->last_ns) < SLC_FLOW_TTL_NS;
-}
-
-static __always_inline struct slc_flow_set *slc_flow_set_of(const struct slc_control *control, __u64 flow_hash)
-{
-	__u32 index = (__u32)flow_hash & (control->flow_sets - 1);
-
-	return bpf_map_lookup_elem(&slc_flows, &index);
-}
-
-#define SLC_FLOW_FOUND 4u
-
-/* The way of the live record with this tag, with SLC_FLOW_FOUND; else the way to take: the oldest. */
-SLC_VERIFIED_ALONE __u32 slc_flow_way(const struct slc_flow_set *set, __u32 tag, __u64 now)
-{
-	__u64 oldest = ~0ULL;
-	__u32 victim = 0;
-
-	if (!set)
-		return 0;
-	for (__u32 i = 0; i < SLC_FLOW_WAYS; i++) {
-		const struct slc_flow *flow = &set->way[i];
-		union slc_flow_head head = {.word = READ_ONCE(flow->head.word)};
-		__u64 last = READ_ONCE(flow->last_ns);
-
-		if (head.tag == tag && slc_flow_live(flow, head, now))
-			return SLC_FLOW_FOUND | i;
-		if (last < oldest) {
-			oldest = last;
-			victim = i;
-		}
-	}
-	return victim;
-}
 
 /* Does the kernel hold a half-done handshake for this 4-tuple? Needs no BTF. */
 static __always_inline _Bool slc_half_open(struct xdp_md *ctx, const struct slc_attempt *a)

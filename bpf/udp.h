@@ -6,19 +6,13 @@
 #ifndef SLC_UDP_H
 #define SLC_UDP_H
 
-#include "flow.h"
+#include "flow_table.h"
 
 static __always_inline _Bool slc_udp_answered(const struct slc_control *control, __u64 flow_hash, __u64 now)
 {
-	struct slc_flow_set *set = slc_flow_set_of(control, flow_hash);
-	const struct slc_flow *flow;
-	__u32 way;
+	const struct slc_flow *flow = slc_flow_find(control, flow_hash, now);
 
-	if (!set)
-		return 0;
-	way = slc_flow_way(set, flow_hash >> 32, now);
-	flow = &set->way[way & (SLC_FLOW_WAYS - 1)];
-	return way & SLC_FLOW_FOUND && flow->head.admitted && now - READ_ONCE(flow->last_ns) < SLC_UDP_ANSWERED_NS;
+	return flow && flow->head.admitted && now - READ_ONCE(flow->last_ns) < SLC_UDP_ANSWERED_NS;
 }
 
 static __always_inline void slc_udp_stamp(const struct slc_control *control, __u64 flow_hash, __u64 now)

@@ -64,12 +64,13 @@ struct slc_global {
 	__u8 has_trust; /* the trust list of this snapshot is not empty */
 	__u8 has_exact; /* a service listens on an address */
 	__u8 has_wildcard; /* a service listens on * */
-	__u8 pad[1];
+	__u8 has_netns; /* netns_cookie is set: listeners of other namespaces are not ours */
 	__u64 event_interval16; /* per CPU, 1/16 ns between two sampled events */
 	__u64 event_depth16;
 	__u64 reset_interval16; /* RSTs of the whole host */
 	__u64 reset_depth16;
-	__u64 pad2[3];
+	__u64 netns_cookie; /* of the namespace of `netns: host` services */
+	__u64 pad[2];
 };
 
 enum slc_on_loss { SLC_ON_LOSS_static, SLC_ON_LOSS_pass, SLC_ON_LOSS_closed };
@@ -399,6 +400,8 @@ struct slc_counters {
 /* --- slc_signals: [state slot], kernel writes, atomics --------------------------------------------------------------- */
 
 struct slc_signals {
+	__u32 uid; /* whose connections these are: late closes of a former owner are not counted */
+	__u32 pad;
 	__u64 open; /* connections established since the start and not closed */
 	__u64 held; /* of these, not yet closed by the application: the bulkhead counts them */
 	__u64 established[SLC_CLASS_COUNT];

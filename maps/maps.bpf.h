@@ -177,6 +177,14 @@ struct {
 	__type(value, struct slc_arrivals);
 } slc_arrivals __weak SEC(".maps");
 
+/* Never written: an empty ring to start from, too large for the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct slc_arrivals);
+} slc_blank __weak SEC(".maps");
+
 /* Kernel writes: sampled refusals. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

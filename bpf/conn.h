@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * conn.h: what a connection counts for, from ESTABLISHED to CLOSE. A close takes back only what its own record says was
+ * counted, so connections from before the start never push a count below zero. Callbacks of one socket are serialised
+ * by its lock; counts shared between sockets are atomic.
+ */
+#ifndef SLC_CONN_H
+#define SLC_CONN_H
+
+#include "cold.h"
+#include "flow_table.h"
+#include "peer.h"
+
+/* Handshake bins: 16 per octave from 2^16 ns, log-linear; the last one is open. */
+#define SLC_HIST_SHIFT 16
+static __always_inline __u32 slc_hist_bin(__u64 ns)
+{
+	__u32 octave = 0;
+	__u64 v = ns >> SLC_HIST_SHIFT;
+
+	if (!v)
+		return 0;
+	SLC_UNROLL
+	for (int step = 8; step; step >>= 1) {
+		if (v >> step) {
+			v >>= step;
+			octave += step;
+		}
+	}
+	if (octave > 15)
+		return SLC_HIST - 1;
+	return octave * 16 + (ns >> (octave + SLC_HIST_SHIFT - 4) & 15);
+}
+
+/* One more or one less connection open at this source; never below zero, never on another source's entry. */
+static __always_inline _Bool slc_cold_open(struct slc_cold *cold, __u64 tag, int delta)
+{
+	union slc_cold_head old = {.word = READ_ONCE(cold->head.word)};
+
+	for (int i = 0; i < SLC_BUCKET_TRIES; i++) {
+		union slc_cold_head next = old;
+		__u64 seen;
+
+		if (old.tag != tag || (delta < 0 && !old.open))
+			return 0;
+		next.open = old.open + delta;
+		seen = __sync_val_compare_and_swap(&cold->head.word, old.word, next.word);
+		if (seen == old.word)
+			return 1;
+		old.word = seen;
+	}
+	return 0;
+}
+
+static __always_inline _Bool slc_source_opened(const struct slc_peer *peer, __u64 now)
+{
+	struct slc_cold *cold = slc_cold_get(peer->control, peer->source, &peer->key, peer->policy->uid, now);
+
+	if (!cold || !slc_cold_open(cold, peer->source >> 24, 1))
+		return 0;
+	__sync_fetch_and_add(&cold->established, 1);
+	WRITE_ONCE(cold->seen_ns, now);
+	return 1;
+}
+
+static __always_inline void slc_source_closed(const struct slc_conn *conn, __u64 now, _Bool good)
+{
+	const struct slc_control *control = slc_control_get();
+	struct slc_cold *cold = control ? slc_cold_find(control, conn->cold) : NULL;
+
+	if (!cold)
+		return;
+	if (good) {
+		if (!cold->good)
+			WRITE_ONCE(cold->good_since_ns, now);
+		__sync_fetch_and_add(&cold->good, 1);
+	}
+	WRITE_ONCE(cold->seen_ns, now);
+	if (conn->flags & SLC_C_SOURCE)
+		slc_cold_open(cold, conn->cold >> 24, -1);
+}
+
+/* Class of the SYN that opened it, and how long ago that was. */
+static __always_inline __u8 slc_handshake_note(const struct slc_peer *peer, struct slc_signals *signals, __u32 seq,
+					       __u64 now)
+{
+	__u64 hash = slc_peer_flow(peer, seq), took;
+	const struct slc_flow *flow = slc_flow_find(peer->control, hash, now);
+	union slc_flow_head head;
+	__u32 bin;
+
+	if (!flow) {
+		__sync_fetch_and_add(&signals->unmatched, 1);
+		return SLC_CLASS_stranger;
+	}
+	head.word = READ_ONCE(flow->head.word);
+	took = now - READ_ONCE(flow->last_ns);
+	bin = slc_hist_bin(took);
+	if (bin < SLC_HIST)
+		__sync_fetch_and_add(&signals->handshake[head.class & 3][bin], 1);
+	return head.class;
+}
+
+static __always_inline void slc_conn_opened(const struct slc_peer *peer, struct slc_conn *conn, __u32 seq, __u64 now)
+{
+	__u32 state = peer->state;
+	struct slc_signals *signals = bpf_map_lookup_elem(&slc_signals, &state);
+
+	if (!signals)
+		return;
+	signals->uid = conn->uid = peer->policy->uid;
+	conn->state = peer->state;
+	conn->cold = peer->source;
+	conn->established_ns = now;
+	conn->class = slc_handshake_note(peer, signals, seq, now);
+	conn->flags = SLC_C_OPEN | SLC_C_HELD;
+	__sync_fetch_and_add(&signals->established[conn->class & 3], 1);
+	__sync_fetch_and_add(&signals->open, 1);
+	__sync_fetch_and_add(&signals->held, 1);
+	if (slc_source_opened(peer, now))
+		conn->flags |= SLC_C_SOURCE;
+	else
+		__sync_fetch_and_add(&signals->cold_full, 1);
+}
+
+/* NULL where the state slot has been given to another service since. */
+static __always_inline struct slc_signals *slc_conn_signals(const struct slc_conn *conn)
+{
+	__u32 state = conn->state;
+	struct slc_signals *signals = bpf_map_lookup_elem(&slc_signals, &state);
+
+	return signals && signals->uid == conn->uid ? signals : NULL;
+}
+
+/* close() or shutdown() by the application: FIN sent, or aborted. */
+static __always_inline void slc_conn_released(struct slc_conn *conn)
+{
+	struct slc_signals *signals = slc_conn_signals(conn);
+
+	if (!signals || !(conn->flags & SLC_C_HELD))
+		return;
+	conn->flags &= ~SLC_C_HELD;
+	__sync_fetch_and_add(&signals->held, -1);
+}
+
+/* `good`: both sides ended it with FIN. */
+static __always_inline void slc_conn_closed(struct slc_conn *conn, __u64 now, _Bool good)
+{
+	struct slc_signals *signals = slc_conn_signals(conn);
+
+	slc_conn_released(conn);
+	if (signals && conn->flags & SLC_C_OPEN) {
+		__sync_fetch_and_add(&signals->open, -1);
+		__sync_fetch_and_add(&signals->closed, 1);
+		if (!good)
+			__sync_fetch_and_add(&signals->reset, 1);
+	}
+	slc_source_closed(conn, now, good);
+	conn->flags = 0;
+}
+
+#endif /* SLC_CONN_H */

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * flow_table.h: slc_flows as a table: sets of four records in one cache line, found by the flow's keyed hash. A miss
+ * after eviction is charged like a new attempt and counted, never taken for guilt.
+ */
+#ifndef SLC_FLOW_TABLE_H
+#define SLC_FLOW_TABLE_H
+
+#include "bucket.h"
+#include "maps/maps.bpf.h"
+
+#define SLC_TICK_MASK 0xfffffu
+
+static __always_inline __u32 slc_ticks(__u64 now)
+{
+	return now >> 20 & SLC_TICK_MASK;
+}
+
+static __always_inline __u32 slc_flow_age(union slc_flow_head head, __u32 ticks)
+{
+	return (ticks - (__u32)head.last_ms) & SLC_TICK_MASK;
+}
+
+static __always_inline _Bool slc_flow_live(const struct slc_flow *flow, union slc_flow_head head, __u64 now)
+{
+	return head.passes && now - READ_ONCE(flow->last_ns) < SLC_FLOW_TTL_NS;
+}
+
+static __always_inline struct slc_flow_set *slc_flow_set_of(const struct slc_control *control, __u64 flow_hash)
+{
+	__u32 index = (__u32)flow_hash & (control->flow_sets - 1);
+
+	return bpf_map_lookup_elem(&slc_flows, &index);
+}
+
+#define SLC_FLOW_FOUND 4u
+
+/* The way of the live record with this tag, with SLC_FLOW_FOUND; else the way to take: the oldest. */
+SLC_VERIFIED_ALONE __u32 slc_flow_way(const struct slc_flow_set *set, __u32 tag, __u64 now)
+{
+	__u64 oldest = ~0ULL;
+	__u32 victim = 0;
+
+	if (!set)
+		return 0;
+	for (__u32 i = 0; i < SLC_FLOW_WAYS; i++) {
+		const struct slc_flow *flow = &set->way[i];
+		union slc_flow_head head = {.word = READ_ONCE(flow->head.word)};
+		__u64 last = READ_ONCE(flow->last_ns);
+
+		if (head.tag == tag && slc_flow_live(flow, head, now))
+			return SLC_FLOW_FOUND | i;
+		if (last < oldest) {
+			oldest = last;
+			victim = i;
+		}
+	}
+	return victim;
+}
+
+static __always_inline struct slc_flow *slc_flow_find(const struct slc_control *control, __u64 flow_hash, __u64 now)
+{
+	struct slc_flow_set *set = slc_flow_set_of(control, flow_hash);
+	__u32 way = slc_flow_way(set, flow_hash >> 32, now);
+
+	return set && way & SLC_FLOW_FOUND ? &set->way[way & (SLC_FLOW_WAYS - 1)] : NULL;
+}
+
+#endif /* SLC_FLOW_TABLE_H */
