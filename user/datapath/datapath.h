@@ -47,6 +47,15 @@ int datapath_open(struct datapath **ret_dp, const struct datapath_options *optio
 void datapath_close(struct datapath **dp); /* leaves everything pinned and attached */
 const struct datapath_modes *datapath_modes(const struct datapath *dp);
 
+/* What this kernel and our privileges allow, without opening anything: for doctor. */
+struct datapath_features {
+	bool bpf; /* a mappable array can be made */
+	bool gate_fields; /* kernel BTF has what the accept-queue gate reads */
+	bool frags; /* xdp.frags programs: native mode above one page of MTU */
+	char bpf_why[WHY_LEN], gate_why[WHY_LEN];
+};
+void datapath_probe(struct datapath_features *ret_features);
+
 /* --- snapshots ------------------------------------------------------------------------------------------------- */
 
 struct snapshot_service {

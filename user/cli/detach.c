@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * detach.c: the way out that always works. A running daemon is asked, because it would attach again what is taken
+ * from under it; where none answers, the pins are all that is needed.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "user/cli/fault.h"
+#include "user/cli/output.h"
+#include "user/cli/request.h"
+#include "user/datapath/datapath.h"
+
+#define DEFAULT_PINS "/sys/fs/bpf/sluice"
+#define GOODBYE_MS 5000 /* the daemon answers first, then removes and exits */
+
+static int fail(const char *message, const char *pins, const char *hint)
+{
+	print_fault(stderr, &(struct fault){message, "--pins", pins, NULL, hint});
+	return STATUS_REFUSED;
+}
+
+/* Removes what is left and verifies. A daemon that just said goodbye may hold its lock for a moment. */
+static int detach_pins(const char *pins, int patience_ms)
+{
+	const struct timespec pause = {0, 100 * 1000000L};
+	char why[WHY_LEN] = "", message[WHY_LEN + 64];
+	int err;
+
+	for (;;) {
+		err = datapath_detach_all(pins, why, sizeof(why));
+		if (err != -EBUSY || patience_ms <= 0)
+			break;
+		patience_ms -= 100;
+		nanosleep(&pause, NULL);
+	}
+	if (!err)
+		return STATUS_OK;
+	snprintf(message, sizeof(message), "not everything is detached: %s", *why ? why : strerror(-err));
+	return fail(message, pins,
+		    err == -EBUSY   ? "a daemon that uses these pins must end first: is --socket right?"
+		    : err == -EPERM ? "run as root"
+				    : NULL);
+}
+
+static void report(const struct invocation *inv, const char *pins, bool by_daemon)
+{
+	json_t *answer;
+
+	if (inv->values[OPT_json]) {
+		answer = json_pack("{s:b, s:s?, s:b}", "detached", 1, "pins", pins, "by_daemon", by_daemon);
+		print_json(answer);
+		json_decref(answer);
+	} else {
+		printf("detached: no program, link, map or pin is left%s%s%s\n", pins ? " under " : "",
+		       pins ? pins : "", by_daemon ? "; the daemon has ended" : "");
+	}
+}
+
+/* The daemon's answer names its pins; they are looked at again from here. */
+static int after_daemon(const struct invocation *inv, const json_t *answer)
+{
+	const char *pins = inv->values[OPT_pins] ? inv->values[OPT_pins] : text_at(answer, "pins");
+	int status = STATUS_OK;
+
+	if (*pins && !geteuid())
+		status = detach_pins(pins, GOODBYE_MS);
+	else if (*pins && !access(pins, F_OK))
+		status = fail("the daemon answered, and the pins are still there", pins, "run as root to look closer");
+	if (status == STATUS_OK)
+		report(inv, *pins ? pins : NULL, true);
+	return status;
+}
+
+int run_detach(const struct invocation *inv)
+{
+	const char *pins = inv->values[OPT_pins] ? inv->values[OPT_pins] : DEFAULT_PINS;
+	struct http_answer answer = {0};
+	char why[512];
+	int err = http_request(socket_of(inv), inv->command->method, inv->command->target, NULL, &answer, why,
+			       sizeof(why));
+	int status;
+
+	if (!err && answer.status / 100 == 2) {
+		status = after_daemon(inv, answer.body);
+	} else if (!err) {
+		print_answer_fault(stderr, answer.body, answer.status);
+		status = STATUS_REFUSED;
+	} else {
+		status = detach_pins(pins, 0);
+		if (status == STATUS_OK)
+			report(inv, pins, false);
+	}
+	http_release(&answer);
+	return status;
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * doctor_interface.c: is an interface fit for native XDP? Drivers refuse for reasons of their own (MTU, receive
+ * offloads); sluiced falls back to generic mode then, which works and costs more. Features come from ethtool.
+ */
+#include <errno.h>
+#include <linux/ethtool.h>
+
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "user/control/doctor_look.h"
+
+/* What fits in one page beside headroom and skb_shared_info, on most drivers: above it native mode needs xdp.frags. */
+#define ONE_PAGE_MTU 3498
+
+/* --- looking ------------------------------------------------------------------------------------------------- */
+
+static int ethtool(int fd, const char *name, void *command)
+{
+	struct ifreq request = {0};
+
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+	request.ifr_data = command;
+	return ioctl(fd, SIOCETHTOOL, &request) ? -errno : 0;
+}
+
+static uint32_t feature_count(int fd, const char *name)
+{
+	struct {
+		struct ethtool_sset_info info;
+		uint32_t count;
+	} ask = {.info = {.cmd = ETHTOOL_GSSET_INFO, .sset_mask = 1ULL << ETH_SS_FEATURES}};
+
+	return ethtool(fd, name, &ask) || !ask.info.sset_mask ? 0 : ask.count;
+}
+
+/* The state of one named feature: bit `index` of the words that ETHTOOL_GFEATURES gives. */
+static enum doctor_offload state_of(const struct ethtool_gfeatures *features, uint32_t index)
+{
+	const struct ethtool_get_features_block *block = &features->features[index / 32];
+	uint32_t bit = 1u << index % 32;
+	bool on = block->active & bit;
+	bool fixed = !(block->available & bit) || (block->never_changed & bit);
+
+	return fixed ? on ? OFFLOAD_FIXED_ON : OFFLOAD_FIXED_OFF : on ? OFFLOAD_ON : OFFLOAD_OFF;
+}
+
+static void name_offload(struct doctor_interface *interface, const char *feature, enum doctor_offload state)
+{
+	if (!strcmp(feature, "rx-lro"))
+		interface->lro = state;
+	else if (!strcmp(feature, "rx-gro-hw"))
+		interface->gro_hw = state;
+	else if (!strcmp(feature, "rx-checksum"))
+		interface->rx_checksum = state;
+	else if (!strncmp(feature, "tx-checksum-", 12) && (state == OFFLOAD_ON || state == OFFLOAD_FIXED_ON))
+		interface->tx_checksum = state; /* any of the kinds that is on */
+}
+
+static void read_features(int fd, struct doctor_interface *interface)
+{
+	uint32_t count = feature_count(fd, interface->name), blocks = (count + 31) / 32;
+	struct ethtool_gstrings *names = calloc(1, sizeof(*names) + (size_t)count * ETH_GSTRING_LEN);
+	struct ethtool_gfeatures *features = calloc(1, sizeof(*features) + blocks * sizeof(features->features[0]));
+
+	if (count && names && features) {
+		names->cmd = ETHTOOL_GSTRINGS;
+		names->string_set = ETH_SS_FEATURES;
+		names->len = count;
+		features->cmd = ETHTOOL_GFEATURES;
+		features->size = blocks;
+		if (!ethtool(fd, interface->name, names) && !ethtool(fd, interface->name, features)) {
+			interface->tx_checksum = OFFLOAD_OFF;
+			for (uint32_t i = 0; i < names->len && i < features->size * 32; i++) {
+				char feature[ETH_GSTRING_LEN + 1] = "";
+
+				memcpy(feature, names->data + (size_t)i * ETH_GSTRING_LEN, ETH_GSTRING_LEN);
+				name_offload(interface, feature, state_of(features, i));
+			}
+		}
+	}
+	free(names);
+	free(features);
+}
+
+static void read_driver(int fd, struct doctor_interface *interface)
+{
+	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
+
+	if (!ethtool(fd, interface->name, &info))
+		snprintf(interface->driver, sizeof(interface->driver), "%.31s", info.driver);
+}
+
+static void read_master(const char *root, struct doctor_interface *interface)
+{
+	char path[4096], target[256];
+	const char *name;
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "%s/sys/class/net/%s/master", root, interface->name);
+	len = readlink(path, target, sizeof(target) - 1);
+	if (len > 0) {
+		target[len] = '\0';
+		name = strrchr(target, '/');
+		snprintf(interface->master, sizeof(interface->master), "%.31s", name ? name + 1 : target);
+	}
+	snprintf(path, sizeof(path), "%s/sys/class/net/%s/bonding", root, interface->name);
+	interface->bond = !access(path, F_OK);
+}
+
+void doctor_look_interface(struct doctor_report *report, const char *root, const char *name, bool frags, bool reset)
+{
+	struct doctor_interface interface = {.name = name, .type = -1};
+	char path[128];
+	int64_t number;
+	int fd;
+
+	/* A name with a slash is no interface, and must not become a path. */
+	if (!strchr(name, '/')) {
+		snprintf(path, sizeof(path), "/sys/class/net/%s/type", name);
+		number = doctor_read_number(root, path);
+		interface.type = number == INT64_MIN ? -1 : (int)number;
+		snprintf(path, sizeof(path), "/sys/class/net/%s/mtu", name);
+		interface.mtu = (int)doctor_read_number(root, path);
+	}
+	fd = interface.type < 0 ? -1 : socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0) {
+		read_features(fd, &interface);
+		read_driver(fd, &interface);
+		close(fd);
+	}
+	if (interface.type >= 0)
+		read_master(root ? root : "", &interface);
+	doctor_judge_interface(report, &interface, frags, reset);
+}
+
+/* --- judging ------------------------------------------------------------------------------------------------- */
+
+static bool is_on(enum doctor_offload state)
+{
+	return state == OFFLOAD_ON || state == OFFLOAD_FIXED_ON;
+}
+
+static void judge_receive_offload(struct doctor_report *report, const char *name, const char *offload, const char *what,
+				  enum doctor_offload state)
+{
+	char todo[160];
+
+	if (!is_on(state))
+		return;
+	snprintf(todo, sizeof(todo), "ethtool -K %s %s off", name, offload);
+	if (state == OFFLOAD_FIXED_ON)
+		doctor_say(report, DOCTOR_WARN, "offloads", name,
+			   "turn it off where it is set: on a virtual machine that is its host",
+			   "%s is on and fixed: the driver may refuse native XDP; generic mode works and costs more",
+			   what);
+	else
+		doctor_say(report, DOCTOR_WARN, "offloads", name, todo,
+			   "%s is on: the driver may refuse native XDP, and frames merged by it are longer than their "
+			   "length "
+			   "fields say",
+			   what);
+}
+
+static void judge_mtu(struct doctor_report *report, const struct doctor_interface *interface, bool frags)
+{
+	if (interface->mtu <= ONE_PAGE_MTU)
+		doctor_say(report, DOCTOR_OK, "mtu", interface->name, NULL,
+			   "%d: fits native XDP; raising it above %d while attached can be refused by the driver",
+			   interface->mtu, ONE_PAGE_MTU);
+	else if (frags)
+		doctor_say(report, DOCTOR_OK, "mtu", interface->name, NULL,
+			   "%d: needs a program for large frames, which this kernel takes; the driver may still refuse",
+			   interface->mtu);
+	else
+		doctor_say(report, DOCTOR_WARN, "mtu", interface->name, "lower the MTU to 1500, or use generic mode",
+			   "%d: more than one page, and this kernel has no programs for large frames: native XDP is "
+			   "refused",
+			   interface->mtu);
+}
+
+static void judge_place(struct doctor_report *report, const struct doctor_interface *interface)
+{
+	if (interface->bond)
+		doctor_say(report, DOCTOR_WARN, "interface", interface->name, "or name its members instead",
+			   "is a bond: native XDP depends on its mode and on the drivers of its members");
+	else if (*interface->master)
+		doctor_say(report, DOCTOR_WARN, "interface", interface->name, "name every member that receives",
+			   "belongs to %s: only what arrives on this member is seen", interface->master);
+	else
+		doctor_say(report, DOCTOR_OK, "interface", interface->name, NULL, "Ethernet, driver %s",
+			   *interface->driver ? interface->driver : "unknown");
+}
+
+void doctor_judge_interface(struct doctor_report *report, const struct doctor_interface *interface, bool frags,
+			    bool reset)
+{
+	if (interface->type < 0) {
+		doctor_say(report, DOCTOR_WARN, "interface", interface->name,
+			   "check the name; sluiced attaches as soon as it appears",
+			   "is not there: nothing is filtered on it");
+		return;
+	}
+	if (interface->type == ARPHRD_LOOPBACK)
+		doctor_say(report, DOCTOR_WARN, "interface", interface->name, "attach to the interface of the clients",
+			   "is the loopback: frames are large and local, nobody else's traffic is filtered");
+	else if (interface->type != ARPHRD_ETHER)
+		doctor_say(report, DOCTOR_FAIL, "interface", interface->name, "name an Ethernet interface",
+			   "frames have no Ethernet header (type %d): sluiced does not attach to it", interface->type);
+	else
+		judge_place(report, interface);
+	judge_mtu(report, interface, frags);
+	judge_receive_offload(report, interface->name, "lro", "large receive offload (LRO)", interface->lro);
+	judge_receive_offload(report, interface->name, "rx-gro-hw", "hardware GRO", interface->gro_hw);
+	if (!is_on(interface->lro) && !is_on(interface->gro_hw))
+		doctor_say(report, DOCTOR_OK, "offloads", interface->name, NULL,
+			   "LRO and hardware GRO are off%s: nothing in the way of native XDP",
+			   interface->lro == OFFLOAD_UNKNOWN ? " or unknown" : "");
+	if (reset && !strcmp(interface->driver, "veth"))
+		doctor_say(
+			report, DOCTOR_WARN, "resets", interface->name,
+			"attach an XDP program to the peer (one that passes everything will do), or use action: drop",
+			"is a veth: resets sent from XDP arrive only if the peer has an XDP program too");
+	if (reset && is_on(interface->tx_checksum) && strcmp(interface->driver, "veth"))
+		doctor_say(report, DOCTOR_OK, "resets", interface->name, NULL,
+			   "transmit checksums are left to the card; resets carry their own full one");
+}
