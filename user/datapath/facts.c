@@ -81,7 +81,7 @@ int datapath_source(const struct datapath *dp, const struct slc_policy *policy, 
 		for (int i = 0; i < SLC_WAYS; i++) {
 			uint64_t word = __atomic_load_n(&set->way[i].word, __ATOMIC_RELAXED);
 
-			if (word >> 40 == hash >> 40) {
+			if (word && word >> 40 == hash >> 40) {
 				ahead = slc_tat_ahead(word & SLC_TAT_MASK, now);
 				break;
 			}

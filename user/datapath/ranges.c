@@ -149,25 +149,31 @@ out:
 	return r;
 }
 
+/* Larger is older; an unused way is older than any. */
+static uint64_t way_age(uint64_t word, uint64_t now)
+{
+	return word ? slc_tat_age(word, now) : UINT64_MAX;
+}
+
 /* Puts one debt into a set: the larger of it and what the source has there already. */
 static bool put_debt(struct slc_set *set, uint64_t word, uint64_t now)
 {
 	for (int try = 0; try < 64; try++) {
-		uint64_t seen[SLC_WAYS], age = slc_tat_age(word, now), oldest = 0;
+		uint64_t seen[SLC_WAYS], oldest = 0;
 		int slot = 0;
 
 		for (int i = 0; i < SLC_WAYS; i++) {
 			seen[i] = __atomic_load_n(&set->way[i].word, __ATOMIC_RELAXED);
-			if (seen[i] >> 40 == word >> 40) {
+			if (seen[i] && seen[i] >> 40 == word >> 40) {
 				slot = i;
 				break;
 			}
-			if (slc_tat_age(seen[i], now) >= oldest) {
-				oldest = slc_tat_age(seen[i], now);
+			if (way_age(seen[i], now) >= oldest) {
+				oldest = way_age(seen[i], now);
 				slot = i;
 			}
 		}
-		if (slc_tat_age(seen[slot], now) <= age)
+		if (way_age(seen[slot], now) <= way_age(word, now))
 			return seen[slot] >> 40 == word >> 40;
 		if (__sync_val_compare_and_swap(&set->way[slot].word, seen[slot], word) == seen[slot])
 			return true;

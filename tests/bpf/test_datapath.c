@@ -1,0 +1,1037 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * test_datapath: user/datapath against the kernel: pins, adoption, migration, snapshots, attachments. Each test opens its
+ * own pin directory and, where it needs interfaces, a private network namespace with a veth pair.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <cmocka.h>
+#include <linux/if_link.h>
+#include <net/if.h>
+
+#include "bpf/bucket.h"
+#include "bpf/hash.h"
+#include "user/datapath/datapath.h"
+
+#define PINS "/sys/fs/bpf/test-datapath"
+#define NS16_PER_S (16 * 1000000000ULL)
+
+static char why[WHY_LEN];
+static struct datapath *opened; /* by the running test: closed after it, however it ends */
+
+static void run(const char *command)
+{
+	int rc = system(command);
+
+	if (rc)
+		fail_msg("`%s` gave %d", command, rc);
+}
+
+#define ok(call)                                                             \
+	do {                                                                 \
+		int ok_r = (call);                                           \
+		if (ok_r < 0)                                                \
+			fail_msg("%s: %s: %s", #call, strerror(-ok_r), why); \
+	} while (0)
+
+#define says(text)                                                     \
+	do {                                                           \
+		if (!strstr(why, text))                                \
+			fail_msg("'%s' does not say '%s'", why, text); \
+	} while (0)
+
+/* --- fixtures -------------------------------------------------------------------------------------------------------- */
+
+static struct datapath *open_sized(uint32_t sources, bool udp)
+{
+	struct datapath_options options = {.pins = PINS, .sources = sources, .flows = 1024, .udp = udp};
+	struct datapath *dp = NULL;
+
+	why[0] = '\0';
+	ok(datapath_open(&dp, &options, why, sizeof(why)));
+	opened = dp;
+	return dp;
+}
+
+static void shut(struct datapath **dp)
+{
+	bool was_opened = opened == *dp;
+
+	datapath_close(dp);
+	if (was_opened)
+		opened = NULL;
+}
+
+static struct datapath *open_pins(void)
+{
+	return open_sized(4096, false);
+}
+
+/* A service on 203.0.113.N:80, `rate` per second with `burst`. */
+struct test_service {
+	struct snapshot_service service;
+	struct slc_service_key keys[2];
+	struct snapshot_rate_rule override;
+};
+
+static void v4(uint8_t addr[16], uint8_t a, uint8_t b, uint8_t c, uint8_t d)
+{
+	memset(addr, 0, 16);
+	addr[10] = addr[11] = 0xff;
+	addr[12] = a;
+	addr[13] = b;
+	addr[14] = c;
+	addr[15] = d;
+}
+
+static void make_service(struct test_service *t, const char *name, uint8_t host, uint64_t rate, uint64_t burst)
+{
+	memset(t, 0, sizeof(*t));
+	snprintf(t->service.policy.name, SLC_NAME_LEN, "%s", name);
+	t->service.policy.proto = IPPROTO_TCP;
+	t->service.policy.v4_prefix = 32;
+	t->service.policy.v6_prefix = 64;
+	v4(t->keys[0].addr, 203, 0, 113, host);
+	t->keys[0].port = 80;
+	t->keys[0].proto = IPPROTO_TCP;
+	t->service.keys = t->keys;
+	t->service.key_count = 1;
+	if (rate) {
+		t->service.policy.flags = SLC_P_SOURCE;
+		t->service.source_interval_ns16 = NS16_PER_S / rate;
+		t->service.source_depth_ns16 = burst * (NS16_PER_S / rate);
+	}
+}
+
+static bool apply_services(struct datapath *dp, struct test_service *services, size_t count)
+{
+	struct snapshot_service list[16];
+	uint16_t management[] = {22};
+	struct snapshot_rule trust = {.prefix = 120,
+				      .rule = {.action = SLC_ACTION_allow,
+					       .interval = 16000,
+					       .depth = 16000,
+					       .until_ns = SLC_FOREVER,
+					       .id = 1}};
+	struct snapshot snapshot = {.services = list,
+				    .service_count = count,
+				    .trust = &trust,
+				    .trust_count = 1,
+				    .management_ports = management,
+				    .management_port_count = 1};
+	bool changed = false;
+
+	v4(trust.addr, 192, 0, 2, 0);
+	for (size_t i = 0; i < count; i++)
+		list[i] = services[i].service;
+	ok(datapath_apply(dp, &snapshot, &changed, why, sizeof(why)));
+	return changed;
+}
+
+static struct slc_policy policy_of(const struct datapath *dp, const char *name)
+{
+	struct slc_policy policy;
+
+	assert_int_equal(datapath_service_find(dp, name, &policy), 0);
+	return policy;
+}
+
+static int pinned(const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), PINS "/%s", name);
+	return bpf_obj_get(path);
+}
+
+static uint32_t map_id(const char *name)
+{
+	struct bpf_map_info info = {0};
+	uint32_t len = sizeof(info);
+	int fd = pinned(name);
+
+	if (fd < 0)
+		return 0;
+	assert_int_equal(bpf_obj_get_info_by_fd(fd, &info, &len), 0);
+	close(fd);
+	return info.id;
+}
+
+static int clean(void **state)
+{
+	(void)state;
+	why[0] = '\0';
+	shut(&opened);
+	if (datapath_detach_all(PINS, why, sizeof(why)) < 0) {
+		fprintf(stderr, "detach_all: %s\n", why);
+		return -1;
+	}
+	return 0;
+}
+
+/* --- network --------------------------------------------------------------------------------------------------------- */
+
+static int host_net = -1;
+
+/* A network of its own for this process, mounts unchanged so that bpffs stays. veth pair dp0 - dp1. */
+static int network(void **state)
+{
+	if (host_net < 0)
+		host_net = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (host_net < 0 || unshare(CLONE_NEWNET) < 0)
+		return -1;
+	run("ip link set lo up && ip link add dp0 type veth peer name dp1 && ip link set dp0 up && ip link set dp1 up");
+	return clean(state);
+}
+
+static int network_end(void **state)
+{
+	int r = clean(state);
+
+	setns(host_net, CLONE_NEWNET);
+	return r;
+}
+
+static uint32_t xdp_on(const char *ifname, uint8_t *ret_mode)
+{
+	LIBBPF_OPTS(bpf_xdp_query_opts, opts);
+
+	assert_int_equal(bpf_xdp_query((int)if_nametoindex(ifname), 0, &opts), 0);
+	if (ret_mode)
+		*ret_mode = opts.attach_mode;
+	return opts.prog_id;
+}
+
+/* --- opening ----------------------------------------------------------------------------------------------------------- */
+
+static void opens_pins_and_closes(void **state)
+{
+	struct datapath *dp = open_pins();
+	const struct slc_control *control = datapath_control(dp);
+
+	(void)state;
+	assert_int_equal(control->magic, SLC_MAGIC);
+	assert_int_equal(control->abi_major, SLC_ABI_MAJOR);
+	assert_true(control->secret[0] != control->secret[1]);
+	assert_int_equal(control->source_sets, 4096 / SLC_WAYS * 2);
+	assert_int_equal(control->cold_sets, 4096 / 16);
+	assert_int_equal(control->flow_sets, 1024 / SLC_FLOW_WAYS);
+	assert_true(datapath_modes(dp)->build_id != 0);
+	assert_false(datapath_modes(dp)->adopted);
+	shut(&dp);
+	assert_null(dp);
+	assert_true(map_id("slc_control") != 0); /* close leaves everything pinned */
+}
+
+static void second_instance_is_busy_and_told_the_pid(void **state)
+{
+	struct datapath_options options = {.pins = PINS "/", .sources = 4096, .flows = 1024};
+	struct datapath *dp = open_pins(), *second = NULL;
+	char pid[32];
+
+	(void)state;
+	assert_int_equal(datapath_open(&second, &options, why, sizeof(why)), -EBUSY);
+	assert_null(second);
+	snprintf(pid, sizeof(pid), "pid %d", (int)getpid());
+	says(pid);
+	shut(&dp);
+	ok(datapath_open(&second, &options, why, sizeof(why)));
+	datapath_close(&second);
+}
+
+static void adopts_what_is_pinned(void **state)
+{
+	struct datapath *dp = open_pins();
+	uint64_t secret = datapath_control(dp)->secret[0], build = datapath_modes(dp)->build_id;
+	uint32_t control = map_id("slc_control"), sources = map_id("slc_sources");
+
+	(void)state;
+	shut(&dp);
+	dp = open_pins();
+	assert_true(datapath_modes(dp)->adopted);
+	assert_false(datapath_modes(dp)->migrated);
+	assert_int_equal(datapath_modes(dp)->pinned_major, SLC_ABI_MAJOR);
+	assert_true(datapath_control(dp)->secret[0] == secret);
+	assert_true(datapath_modes(dp)->build_id == build);
+	assert_int_equal(map_id("slc_control"), control);
+	assert_int_equal(map_id("slc_sources"), sources);
+	shut(&dp);
+}
+
+/* --- snapshots ------------------------------------------------------------------------------------------------------- */
+
+/* The inner service map that is live. */
+static int live_services_map(const struct datapath *dp)
+{
+	uint32_t index = datapath_control(dp)->active & 1, id = 0;
+	int outer = pinned("slc_services");
+
+	assert_int_equal(bpf_map_lookup_elem(outer, &index, &id), 0);
+	close(outer);
+	return bpf_map_get_fd_by_id(id);
+}
+
+static void applies_a_snapshot(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct test_service web;
+	struct slc_service value;
+	struct slc_policy policy, in_map;
+	struct slc_ports ports;
+	uint32_t slot, index = 80 >> 6;
+	int fd;
+
+	(void)state;
+	make_service(&web, "web", 10, 20, 40);
+	assert_true(apply_services(dp, &web, 1));
+	assert_int_equal(datapath_snapshot_number(dp), 1);
+	policy = policy_of(dp, "web");
+	assert_int_equal(policy.uid, 1);
+	assert_int_equal(policy.state, 1);
+	assert_int_equal(policy.set_mask + 1, 4096 / SLC_WAYS); /* one service: the whole configured size */
+	/* T = 50 ms; tau = 40 T in at most 2^28 units, as fine as that allows */
+	assert_true(policy.source_depth == 40 * policy.source_interval);
+	assert_true(policy.source_depth <= 1u << 28 && policy.source_depth > 1u << 27);
+	assert_true((uint64_t)policy.source_interval << policy.shift >= 50000000);
+	fd = live_services_map(dp);
+	assert_int_equal(bpf_map_lookup_elem(fd, &web.keys[0], &value), 0);
+	close(fd);
+	assert_int_equal(value.uid, 1);
+	slot = value.policy;
+	fd = pinned("slc_policy");
+	assert_int_equal(bpf_map_lookup_elem(fd, &slot, &in_map), 0);
+	close(fd);
+	assert_memory_equal(&policy, &in_map, sizeof(policy));
+	fd = pinned("slc_ports");
+	assert_int_equal(bpf_map_lookup_elem(fd, &index, &ports), 0);
+	assert_true(ports.tcp == 1ULL << (80 & 63));
+	index = 0;
+	assert_int_equal(bpf_map_lookup_elem(fd, &index, &ports), 0);
+	assert_true(ports.management == 1ULL << 22);
+	close(fd);
+	assert_int_equal(datapath_control(dp)->global[datapath_control(dp)->active & 1].has_trust, 1);
+	assert_int_equal(datapath_control(dp)->global[datapath_control(dp)->active & 1].has_exact, 1);
+	shut(&dp);
+}
+
+/* All bytes of what a snapshot is made of, ids of inner maps included. */
+static uint64_t fingerprint(void)
+{
+	static const struct {
+		const char *name;
+		uint32_t entries;
+	} maps[] = {{"slc_control", 1},           {"slc_ports", 1024},   {"slc_services", 2},         {"slc_trust", 2},
+		    {"slc_policy", SLC_POLICIES}, {"slc_sources", 1024}, {"slc_override", SLC_STATES}};
+	static uint8_t value[1 << 16];
+	uint64_t hash = 0xcbf29ce484222325ULL;
+
+	for (size_t m = 0; m < sizeof(maps) / sizeof(maps[0]); m++) {
+		int fd = pinned(maps[m].name);
+
+		assert_true(fd >= 0);
+		for (uint32_t i = 0; i < maps[m].entries; i++) {
+			memset(value, 0, sizeof(struct slc_control) + 4096);
+			if (bpf_map_lookup_elem(fd, &i, value) < 0)
+				continue;
+			for (size_t b = 0; b < sizeof(struct slc_control) + 4096; b++)
+				hash = (hash ^ value[b]) * 0x100000001b3ULL;
+		}
+		close(fd);
+	}
+	return hash;
+}
+
+static void c128_c143_identical_snapshot_writes_nothing(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct test_service services[2];
+	uint64_t before;
+
+	(void)state;
+	make_service(&services[0], "web", 10, 20, 40);
+	make_service(&services[1], "api", 11, 100, 10);
+	assert_true(apply_services(dp, services, 2));
+	before = fingerprint();
+	assert_false(apply_services(dp, services, 2));
+	assert_true(fingerprint() == before);
+	assert_int_equal(datapath_snapshot_number(dp), 1);
+	shut(&dp);
+	dp = open_pins(); /* and what a new instance reads back from the maps is the same too */
+	before = fingerprint();
+	assert_false(apply_services(dp, services, 2));
+	assert_true(fingerprint() == before);
+	make_service(&services[1], "api", 11, 100, 11);
+	assert_true(apply_services(dp, services, 2));
+	assert_true(fingerprint() != before);
+	assert_int_equal(datapath_snapshot_number(dp), 2);
+	shut(&dp);
+}
+
+static void identity_follows_the_name(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct test_service services[3];
+	struct slc_policy web, api;
+
+	(void)state;
+	make_service(&services[0], "web", 10, 20, 40);
+	make_service(&services[1], "api", 11, 100, 10);
+	apply_services(dp, services, 2);
+	web = policy_of(dp, "web");
+	api = policy_of(dp, "api");
+	make_service(&services[0], "api", 11, 50, 10); /* other order, other limits, one more */
+	make_service(&services[1], "new", 12, 50, 10);
+	make_service(&services[2], "web", 13, 20, 40);
+	apply_services(dp, services, 3);
+	assert_int_equal(policy_of(dp, "web").uid, web.uid);
+	assert_int_equal(policy_of(dp, "web").state, web.state);
+	assert_int_equal(policy_of(dp, "api").uid, api.uid);
+	assert_int_equal(policy_of(dp, "new").uid, 3);
+	apply_services(dp, services, 1); /* only api is left */
+	assert_int_equal(datapath_services(dp, &web, 1), 1);
+	shut(&dp);
+	dp = open_pins();
+	apply_services(dp, services, 3); /* web is back: a new identity, uids are never reused */
+	assert_int_equal(policy_of(dp, "api").uid, api.uid);
+	assert_int_equal(policy_of(dp, "new").uid, 4);
+	assert_int_equal(policy_of(dp, "web").uid, 5);
+	shut(&dp);
+}
+
+static uint64_t hash_of(const struct datapath *dp, const struct slc_policy *policy, uint8_t host)
+{
+	struct slc_addr addr;
+
+	v4(addr.byte, 198, 51, 100, host);
+	return slc_hash_source(datapath_control(dp)->secret, &addr, policy->uid, 0, SLC_TIER_OWN);
+}
+
+static uint64_t tokens(const struct datapath *dp, const struct slc_policy *policy, uint8_t host)
+{
+	struct slc_cold cold;
+	uint64_t milli = 0;
+	uint8_t addr[16];
+
+	v4(addr, 198, 51, 100, host);
+	datapath_source(dp, policy, addr, 0, &cold, &milli);
+	return milli;
+}
+
+static uint64_t monotonic(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
+/* Takes `n` tokens of a source as the packet path would; returns how many it got. */
+static int spend(const struct datapath *dp, const char *name, uint8_t host, int n)
+{
+	struct slc_policy policy = policy_of(dp, name);
+	uint64_t hash = hash_of(dp, &policy, host);
+	uint32_t key = policy.set_base + (hash & policy.set_mask);
+	int fd = pinned("slc_sources"), got = 0;
+	struct slc_set set;
+
+	assert_int_equal(bpf_map_lookup_elem(fd, &key, &set), 0);
+	for (int i = 0; i < n; i++)
+		got += (slc_source_take(&set, hash >> 40, monotonic() >> policy.shift & SLC_TAT_MASK,
+					policy.source_interval, policy.source_depth) &
+			3) == SLC_TAKEN;
+	assert_int_equal(bpf_map_update_elem(fd, &key, &set, BPF_ANY), 0);
+	close(fd);
+	return got;
+}
+
+static void c128_buckets_survive_reloads(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct test_service services[12];
+	char name[8];
+
+	(void)state;
+	/* One token in 100 s: nothing comes back while this runs. */
+	make_service(&services[0], "web", 10, 1, 40);
+	services[0].service.source_interval_ns16 = 100 * NS16_PER_S;
+	services[0].service.source_depth_ns16 = 4000 * NS16_PER_S;
+	apply_services(dp, services, 1);
+	for (uint8_t host = 1; host <= 40; host++)
+		assert_int_equal(spend(dp, "web", host, 30), 30);
+	/* Other services come and go: web's range moves, shrinks and grows, its debts stay. */
+	for (int n = 1; n <= 12; n++) {
+		for (int i = 1; i < n; i++) {
+			snprintf(name, sizeof(name), "s%d", i);
+			make_service(&services[i], name, (uint8_t)(100 + i), 10, 10);
+		}
+		apply_services(dp, services, (size_t)n);
+		assert_int_equal(policy_of(dp, "web").set_mask + 1, n == 1   ? 512
+								    : n == 2 ? 256
+								    : n <= 4 ? 128
+								    : n <= 8 ? 64
+									     : 32);
+		for (uint8_t host = 1; host <= 40; host++) {
+			struct slc_policy policy = policy_of(dp, "web");
+
+			assert_in_range(tokens(dp, &policy, host), 10000, 10100);
+		}
+	}
+	for (int n = 11; n >= 1; n--) {
+		apply_services(dp, services, (size_t)n);
+		assert_int_equal(policy_of(dp, "web").set_mask + 1, n == 1   ? 512
+								    : n == 2 ? 256
+								    : n <= 4 ? 128
+								    : n <= 8 ? 64
+									     : 32);
+	}
+	/* A unit that no longer fits: T a thousand times shorter, burst 40 000. */
+	services[0].service.source_interval_ns16 = NS16_PER_S / 10;
+	services[0].service.source_depth_ns16 = 4 * NS16_PER_S;
+	apply_services(dp, services, 1);
+	for (uint8_t host = 1; host <= 40; host++) {
+		struct slc_policy policy = policy_of(dp, "web");
+
+		assert_int_equal(tokens(dp, &policy, host), 0); /* the debt of 3000 s is larger than the new depth */
+		assert_int_equal(spend(dp, "web", host, 1), 0);
+	}
+	shut(&dp);
+}
+
+static void ceilings_and_orders(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct slc_rule rule = {.action = SLC_ACTION_deny, .flags = SLC_RULE_ALL_PACKETS, .until_ns = SLC_FOREVER};
+	struct test_service web;
+	uint32_t slot, again;
+	uint8_t addr[16];
+
+	(void)state;
+	make_service(&web, "web", 10, 20, 40);
+	apply_services(dp, &web, 1); /* its allow rule has ceiling 0 */
+	assert_int_equal(datapath_ceiling_slot(dp, &slot), 0);
+	assert_int_equal(slot, 1);
+	v4(addr, 192, 0, 2, 77);
+	assert_int_equal(datapath_control(dp)->flags, 0);
+	ok(datapath_order_set(dp, addr, 120, &rule));
+	assert_int_equal(datapath_control(dp)->flags, SLC_F_ORDERS | SLC_F_DENY_ALL);
+	rule.flags = 0;
+	ok(datapath_order_set(dp, addr, 120, &rule)); /* replaces the deny-all: host bits do not count */
+	assert_int_equal(datapath_control(dp)->flags, SLC_F_ORDERS);
+	rule.action = SLC_ACTION_allow;
+	rule.slot = slot;
+	ok(datapath_order_set(dp, addr, 128, &rule));
+	shut(&dp);
+	dp = open_pins(); /* the order's ceiling is still taken */
+	assert_int_equal(datapath_ceiling_slot(dp, &again), 0);
+	assert_int_equal(again, 2);
+	assert_int_equal(datapath_order_delete(dp, addr, 127), -ENOENT);
+	ok(datapath_order_delete(dp, addr, 128));
+	ok(datapath_order_delete(dp, addr, 120));
+	assert_int_equal(datapath_control(dp)->flags, 0);
+	shut(&dp);
+}
+
+static bool count_known(const struct slc_known_key *key, const struct slc_known *known, void *arg)
+{
+	size_t *count = arg;
+
+	assert_int_equal(key->uid, 7);
+	assert_true(known->until_ns == 5);
+	return ++*count < 3000;
+}
+
+static void c141_known_sources_walk(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct slc_known_key key = {.uid = 7};
+	struct slc_known known = {.until_ns = 5};
+	size_t count = 0;
+
+	(void)state;
+	ok(datapath_known_walk(dp, count_known, &count)); /* empty */
+	assert_int_equal(count, 0);
+	v4(key.addr, 198, 51, 100, 1);
+	ok(datapath_known_set(dp, &key, &known)); /* exactly one */
+	ok(datapath_known_walk(dp, count_known, &count));
+	assert_int_equal(count, 1);
+	assert_int_equal(datapath_control(dp)->flags, SLC_F_KNOWN);
+	for (int i = 0; i < 2500; i++) {
+		key.addr[14] = (uint8_t)(i >> 8);
+		key.addr[15] = (uint8_t)i;
+		ok(datapath_known_set(dp, &key, &known));
+	}
+	count = 0;
+	ok(datapath_known_walk(dp, count_known, &count));
+	assert_in_range(count, 2500, 2501);
+	for (int i = 0; i < 2500; i++) {
+		key.addr[14] = (uint8_t)(i >> 8);
+		key.addr[15] = (uint8_t)i;
+		ok(datapath_known_delete(dp, &key));
+	}
+	v4(key.addr, 198, 51, 100, 1);
+	datapath_known_delete(dp, &key);
+	assert_int_equal(datapath_control(dp)->flags, 0);
+	shut(&dp);
+}
+
+static void pushes_are_double_buffered(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct slc_decision_half half = {.valid_until_ns = 1, .level = 2};
+	struct slc_override_half over = {.flags = SLC_O_DRAIN, .drain_until_ns = SLC_FOREVER}, back;
+	struct slc_decision in_map;
+	uint32_t key = 5;
+	int fd = pinned("slc_decision");
+
+	(void)state;
+	ok(datapath_push_decision(dp, 5, &half));
+	assert_int_equal(bpf_map_lookup_elem(fd, &key, &in_map), 0);
+	assert_true(in_map.word == 1 && in_map.half[1].level == 2 && in_map.half[0].level == 0);
+	half.level = 3;
+	ok(datapath_push_decision(dp, 5, &half));
+	assert_int_equal(bpf_map_lookup_elem(fd, &key, &in_map), 0);
+	assert_true(in_map.word == 0 && in_map.half[0].level == 3 && in_map.half[1].level == 2);
+	close(fd);
+	ok(datapath_set_override(dp, 5, &over));
+	ok(datapath_get_override(dp, 5, &back));
+	assert_memory_equal(&over, &back, sizeof(back));
+	ok(datapath_renew_lease(dp, 77));
+	assert_true(datapath_control(dp)->lease_until_ns == 77);
+	assert_int_equal(datapath_control(dp)->salt_index, 0);
+	ok(datapath_set_salt(dp, 99));
+	assert_true(datapath_control(dp)->salt_index == 1 && datapath_control(dp)->salt[1] == 99);
+	assert_int_equal(datapath_push_decision(dp, SLC_STATES, &half), -EINVAL);
+	shut(&dp);
+}
+
+static void full_tables_are_named(void **state)
+{
+	struct datapath *dp = open_sized(8, false); /* one set */
+	struct test_service services[2];
+	struct snapshot_service list[2];
+	struct snapshot snapshot = {.services = list, .service_count = 2};
+	bool changed = true;
+
+	(void)state;
+	make_service(&services[0], "web", 10, 20, 40);
+	make_service(&services[1], "api", 11, 20, 40);
+	list[0] = services[0].service;
+	list[1] = services[1].service;
+	assert_int_equal(datapath_apply(dp, &snapshot, &changed, why, sizeof(why)), -ENOSPC);
+	says("tables.sources: 8 entries");
+	assert_true(changed); /* outputs untouched on failure */
+	assert_int_equal(datapath_snapshot_number(dp), 0);
+	list[1].keys = list[0].keys;
+	snapshot.service_count = 2;
+	assert_int_equal(datapath_apply(dp, &snapshot, &changed, why, sizeof(why)), -EINVAL);
+	says("port 80 of one address is listened on twice");
+	shut(&dp);
+}
+
+/* --- attaching ------------------------------------------------------------------------------------------------------- */
+
+static int load_foreign(void)
+{
+	static const struct bpf_insn pass[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = XDP_PASS},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+
+	return bpf_prog_load(BPF_PROG_TYPE_XDP, "foreign", "GPL", pass, 2, NULL);
+}
+
+static void c103_attaches_and_is_adopted(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct attach_state a, b;
+	struct test_service web;
+	uint8_t mode;
+
+	(void)state;
+	make_service(&web, "web", 10, 20, 40);
+	apply_services(dp, &web, 1);
+	ok(datapath_attach(dp, "dp0", 0, &a));
+	assert_int_equal(a.mode, ATTACH_NATIVE);
+	assert_int_equal(xdp_on("dp0", &mode), a.program_id);
+	assert_int_equal(mode, XDP_ATTACHED_DRV);
+	ok(datapath_attach(dp, "dp0", 0, &b)); /* idempotent */
+	assert_int_equal(a.program_id, b.program_id);
+	shut(&dp); /* as after kill -9: everything stays */
+	assert_int_equal(xdp_on("dp0", NULL), a.program_id);
+	dp = open_pins();
+	/* same instructions, same maps: the program stays; asked for generic, the mode stays too, and it says so */
+	ok(datapath_attach(dp, "dp0", 2, &b));
+	assert_int_equal(b.mode, ATTACH_NATIVE);
+	assert_int_equal(a.program_id, b.program_id);
+	assert_non_null(strstr(b.why, "kept"));
+	ok(datapath_detach_interface(dp, "dp0"));
+	assert_int_equal(xdp_on("dp0", NULL), 0);
+	ok(datapath_detach_interface(dp, "dp0"));
+	ok(datapath_attach(dp, "dp0", 2, &b));
+	assert_int_equal(b.mode, ATTACH_GENERIC);
+	shut(&dp);
+}
+
+static void c103_lost_pin_is_found_again(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct attach_state a, b;
+	int fd;
+
+	(void)state;
+	ok(datapath_attach(dp, "dp0", 0, &a));
+	fd = pinned("link_xdp_dp0"); /* keeps the link alive */
+	assert_int_equal(unlink(PINS "/link_xdp_dp0"), 0);
+	ok(datapath_attach(dp, "dp0", 0, &b));
+	assert_int_equal(a.program_id, b.program_id);
+	close(fd);
+	assert_int_equal(xdp_on("dp0", NULL), a.program_id);
+	shut(&dp);
+}
+
+static void c103_foreign_program_is_refused_by_name(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct attach_state a;
+	int prog = load_foreign(), ifindex = (int)if_nametoindex("dp0");
+	uint32_t id;
+
+	(void)state;
+	assert_int_equal(bpf_xdp_attach(ifindex, prog, XDP_FLAGS_SKB_MODE, NULL), 0);
+	id = xdp_on("dp0", NULL);
+	assert_int_equal(datapath_attach(dp, "dp0", 0, &a), -EBUSY);
+	assert_int_equal(a.mode, ATTACH_OFFLINE);
+	assert_non_null(strstr(a.why, "'foreign'"));
+	assert_int_equal(xdp_on("dp0", NULL), id);
+	assert_int_equal(bpf_xdp_attach(ifindex, -1, XDP_FLAGS_SKB_MODE, NULL), 0);
+	assert_int_equal(bpf_xdp_attach(ifindex, prog, XDP_FLAGS_DRV_MODE, NULL), 0);
+	assert_int_equal(datapath_attach(dp, "dp0", 0, &a), -EBUSY); /* never the other mode because of EBUSY */
+	ok(datapath_detach_all(PINS, why, sizeof(why)));
+	assert_int_not_equal(xdp_on("dp0", NULL), 0); /* nor is it removed with ours */
+	assert_int_equal(bpf_xdp_attach(ifindex, -1, XDP_FLAGS_DRV_MODE, NULL), 0);
+	close(prog);
+	shut(&dp);
+}
+
+static void c23_devices_without_ethernet_are_refused(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct attach_state a;
+
+	(void)state;
+	run("ip tuntap add dev tun-dp mode tun");
+	assert_int_equal(datapath_attach(dp, "tun-dp", 0, &a), -EINVAL);
+	assert_non_null(strstr(a.why, "no Ethernet header"));
+	assert_int_equal(datapath_attach(dp, "nothere", 0, &a), -ENODEV);
+	assert_non_null(strstr(a.why, "no interface nothere"));
+	shut(&dp);
+}
+
+static void renamed_and_returning_interfaces(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct attach_state a, b;
+
+	(void)state;
+	ok(datapath_attach(dp, "dp0", 0, &a));
+	run("ip link set dp0 down && ip link set dp0 name dp0.9 && ip link set dp0.9 up");
+	ok(datapath_attach(dp, "dp0", 0, &b)); /* the same device, filtered under its new name */
+	assert_int_equal(b.ifindex, a.ifindex);
+	assert_non_null(strstr(b.why, "now called dp0.9"));
+	assert_int_equal(xdp_on("dp0.9", NULL), a.program_id);
+	ok(datapath_attach(dp, "dp0.9", 0, &b)); /* a dot in the name: bpffs takes none */
+	assert_int_equal(b.program_id, a.program_id);
+	run("ip link del dp1");
+	assert_int_equal(datapath_attach(dp, "dp0", 0, &b), -ENODEV);
+	run("ip link add dp0 type veth peer name dp1");
+	ok(datapath_attach(dp, "dp0", 0, &b));
+	assert_int_not_equal(b.ifindex, a.ifindex);
+	assert_int_equal(xdp_on("dp0", NULL), b.program_id);
+	shut(&dp);
+}
+
+static void c112_mtu_beyond_one_page(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct attach_state a;
+
+	(void)state;
+	run("ip link set dp0 mtu 9000 && ip link set dp1 mtu 9000");
+	ok(datapath_attach(dp, "dp0", 0, &a));
+	/* A kernel that takes multi-buffer programs attaches natively; an older one says the MTU. */
+	if (a.mode != ATTACH_NATIVE)
+		assert_non_null(strstr(a.why, "MTU 9000"));
+	shut(&dp);
+}
+
+static void c104_detach_all_verifies(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct attach_state a;
+	int lost;
+
+	(void)state;
+	ok(datapath_attach(dp, "dp0", 2, &a));
+	ok(datapath_attach(dp, "dp1", 0, &a));
+	ok(datapath_attach_sockops(dp, why, sizeof(why)));
+	lost = pinned("link_xdp_dp1");
+	assert_int_equal(unlink(PINS "/link_xdp_dp1"), 0);
+	shut(&dp);
+	ok(datapath_detach_all(PINS, why, sizeof(why)));
+	assert_int_equal(xdp_on("dp0", NULL), 0);
+	assert_int_equal(xdp_on("dp1", NULL), 0); /* found although nothing pinned it */
+	assert_int_equal(access(PINS, F_OK), -1);
+	ok(datapath_detach_all(PINS, why, sizeof(why))); /* nothing there: success */
+	close(lost);
+}
+
+static void c79_sockops_beside_others(void **state)
+{
+	struct datapath *dp = open_pins();
+
+	(void)state;
+	ok(datapath_attach_sockops(dp, why, sizeof(why)));
+	assert_true(pinned("link_sockops") >= 0);
+	ok(datapath_attach_sockops(dp, why, sizeof(why)));
+	assert_false(datapath_modes(dp)->no_cgroup2);
+	shut(&dp);
+	dp = open_sized(4096, true);
+	ok(datapath_attach_sockops(dp, why, sizeof(why)));
+	assert_true(pinned("link_egress") >= 0);
+	shut(&dp);
+	dp = open_sized(4096, false);
+	ok(datapath_attach_sockops(dp, why, sizeof(why)));
+	assert_true(pinned("link_egress") < 0);
+	shut(&dp);
+}
+
+/* --- migration -------------------------------------------------------------------------------------------------------- */
+
+static void c109_other_table_size_keeps_everything(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct test_service services[2];
+	struct slc_override_half over = {.flags = SLC_O_DRAIN, .drain_until_ns = SLC_FOREVER}, back;
+	struct attach_state a, b;
+	struct slc_policy before;
+	uint64_t secret = datapath_control(dp)->secret[0];
+	uint32_t counters, sources;
+
+	(void)state;
+	make_service(&services[0], "web", 10, 1, 40);
+	services[0].service.source_interval_ns16 = 100 * NS16_PER_S;
+	services[0].service.source_depth_ns16 = 4000 * NS16_PER_S;
+	make_service(&services[1], "api", 11, 10, 10);
+	apply_services(dp, services, 2);
+	for (uint8_t host = 1; host <= 40; host++)
+		assert_int_equal(spend(dp, "web", host, 30), 30);
+	before = policy_of(dp, "web");
+	ok(datapath_set_override(dp, before.state, &over));
+	ok(datapath_attach(dp, "dp0", 0, &a));
+	ok(datapath_attach_sockops(dp, why, sizeof(why)));
+	shut(&dp);
+	counters = map_id("slc_counters");
+	sources = map_id("slc_sources");
+
+	dp = open_sized(65536, false);
+	assert_false(datapath_modes(dp)->adopted);
+	/* nothing of the old is touched before the new is complete (c125) */
+	assert_int_equal(map_id("slc_sources"), sources);
+	assert_int_equal(xdp_on("dp0", NULL), a.program_id);
+	assert_int_equal(datapath_attach(dp, "dp0", 0, &b), -EBUSY);
+	assert_true(apply_services(dp, services, 2));
+	assert_true(datapath_modes(dp)->migrated);
+	assert_int_not_equal(map_id("slc_sources"), sources);
+	assert_int_equal(map_id("slc_counters"), counters); /* alike: shared */
+	assert_int_not_equal(xdp_on("dp0", NULL), a.program_id);
+	assert_true(datapath_control(dp)->secret[0] == secret);
+	assert_int_equal(policy_of(dp, "web").uid, before.uid);
+	assert_int_equal(policy_of(dp, "web").state, before.state);
+	assert_int_equal(policy_of(dp, "web").set_mask + 1, 65536 / SLC_WAYS / 2);
+	for (uint8_t host = 1; host <= 40; host++) {
+		struct slc_policy policy = policy_of(dp, "web");
+
+		assert_in_range(tokens(dp, &policy, host), 10000, 10100);
+	}
+	ok(datapath_get_override(dp, before.state, &back));
+	assert_memory_equal(&over, &back, sizeof(back));
+	ok(datapath_attach(dp, "dp0", 0, &b));
+	assert_int_equal(xdp_on("dp0", NULL), b.program_id);
+	shut(&dp);
+
+	dp = open_pins(); /* and back to the smaller table */
+	assert_true(apply_services(dp, services, 2));
+	for (uint8_t host = 1; host <= 40; host++) {
+		struct slc_policy policy = policy_of(dp, "web");
+
+		assert_in_range(tokens(dp, &policy, host), 10000, 10100);
+	}
+	assert_false(apply_services(dp, services, 2));
+	shut(&dp);
+}
+
+/* Replaces a pinned map by one of another shape, as another version would have left it. */
+static void repin(const char *name, enum bpf_map_type type, int more_value, int divide_entries, uint32_t flags_toggle)
+{
+	struct bpf_map_info info = {0};
+	uint32_t len = sizeof(info);
+	LIBBPF_OPTS(bpf_map_create_opts, opts);
+	char path[256];
+	int fd = pinned(name);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bpf_obj_get_info_by_fd(fd, &info, &len), 0);
+	close(fd);
+	opts.map_flags = info.map_flags ^ flags_toggle;
+	fd = bpf_map_create(type ?: info.type, name, info.key_size, info.value_size + (uint32_t)more_value,
+			    info.max_entries / (uint32_t)divide_entries, &opts);
+	assert_true(fd >= 0);
+	snprintf(path, sizeof(path), PINS "/%s", name);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(bpf_obj_pin(fd, path), 0);
+	close(fd);
+}
+
+static void c109_pins_of_other_shapes(void **state)
+{
+	static const struct {
+		const char *name;
+		enum bpf_map_type type;
+		int more_value, divide;
+		uint32_t flags;
+	} shapes[] = {
+		{"slc_counters", 0, 8, 1, 0},
+		{"slc_counters", 0, 16, 1, 0}, /* one reason more */
+		{"slc_total", 0, 8, 1, 0},
+		{"slc_policy", 0, 0, 2, 0},
+		{"slc_orders", BPF_MAP_TYPE_HASH, 0, 1, 0},
+		{"slc_signals", 0, 0, 1, BPF_F_MMAPABLE},
+		{"slc_known", 0, 0, 2, 0},
+		{"slc_flows", 0, 0, 2, 0},
+		{"slc_cold", 0, 0, 2, 0},
+		{"slc_control", 0, 8, 1, 0},
+	};
+	struct test_service web;
+
+	(void)state;
+	make_service(&web, "web", 10, 1, 40);
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		struct datapath *dp = open_pins();
+		struct attach_state a;
+
+		apply_services(dp, &web, 1);
+		ok(datapath_attach(dp, "dp0", 0, &a));
+		shut(&dp);
+		repin(shapes[i].name, shapes[i].type, shapes[i].more_value, shapes[i].divide, shapes[i].flags);
+		dp = open_pins();
+		if (datapath_modes(dp)->adopted)
+			fail_msg("%s of another shape was adopted", shapes[i].name);
+		assert_true(apply_services(dp, &web, 1));
+		assert_true(datapath_modes(dp)->migrated);
+		ok(datapath_attach(dp, "dp0", 0, &a));
+		assert_int_equal(xdp_on("dp0", NULL), a.program_id);
+		shut(&dp);
+		dp = open_pins(); /* what it left is of our shape */
+		assert_true(datapath_modes(dp)->adopted);
+		shut(&dp);
+		ok(datapath_detach_all(PINS, why, sizeof(why)));
+	}
+}
+
+static void c109_other_abi_major(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct test_service web;
+	uint16_t major = SLC_ABI_MAJOR + 1;
+	struct slc_control control;
+	uint32_t zero = 0;
+	int fd;
+
+	(void)state;
+	make_service(&web, "web", 10, 1, 40);
+	apply_services(dp, &web, 1);
+	shut(&dp);
+	fd = pinned("slc_control");
+	assert_int_equal(bpf_map_lookup_elem(fd, &zero, &control), 0);
+	control.abi_major = major;
+	assert_int_equal(bpf_map_update_elem(fd, &zero, &control, BPF_ANY), 0);
+	close(fd);
+	dp = open_pins();
+	assert_false(datapath_modes(dp)->adopted);
+	assert_int_equal(datapath_modes(dp)->pinned_major, major);
+	apply_services(dp, &web, 1);
+	assert_true(datapath_modes(dp)->migrated);
+	assert_int_equal(datapath_control(dp)->abi_major, SLC_ABI_MAJOR);
+	assert_int_equal(policy_of(dp, "web").uid, 1); /* equal sizes: the service is carried over */
+	shut(&dp);
+}
+
+static void counters_by_cpu(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct slc_counters sum, *per_cpu = calloc(datapath_cpus(dp), sizeof(*per_cpu));
+	uint32_t key = 3;
+	int fd = pinned("slc_counters");
+
+	(void)state;
+	assert_int_equal(datapath_cpus(dp), libbpf_num_possible_cpus());
+	for (size_t cpu = 0; cpu < datapath_cpus(dp); cpu++) {
+		per_cpu[cpu].enforced.admitted = cpu + 1;
+		per_cpu[cpu].events_lost = 10;
+	}
+	assert_int_equal(bpf_map_update_elem(fd, &key, per_cpu, BPF_ANY), 0);
+	ok(datapath_counters(dp, 3, &sum));
+	assert_int_equal(sum.enforced.admitted, datapath_cpus(dp) * (datapath_cpus(dp) + 1) / 2);
+	assert_int_equal(sum.events_lost, 10 * datapath_cpus(dp));
+	assert_int_equal(datapath_counters_per_cpu(dp, 3, per_cpu, datapath_cpus(dp) - 1), -EINVAL);
+	free(per_cpu);
+	close(fd);
+	shut(&dp);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define PLAIN(name) cmocka_unit_test_setup_teardown(name, clean, clean)
+#define NETWORK(name) cmocka_unit_test_setup_teardown(name, network, network_end)
+		PLAIN(opens_pins_and_closes),
+		PLAIN(second_instance_is_busy_and_told_the_pid),
+		PLAIN(adopts_what_is_pinned),
+		PLAIN(applies_a_snapshot),
+		PLAIN(c128_c143_identical_snapshot_writes_nothing),
+		PLAIN(identity_follows_the_name),
+		PLAIN(c128_buckets_survive_reloads),
+		PLAIN(ceilings_and_orders),
+		PLAIN(c141_known_sources_walk),
+		PLAIN(pushes_are_double_buffered),
+		PLAIN(full_tables_are_named),
+		PLAIN(counters_by_cpu),
+		NETWORK(c103_attaches_and_is_adopted),
+		NETWORK(c103_lost_pin_is_found_again),
+		NETWORK(c103_foreign_program_is_refused_by_name),
+		NETWORK(c23_devices_without_ethernet_are_refused),
+		NETWORK(renamed_and_returning_interfaces),
+		NETWORK(c112_mtu_beyond_one_page),
+		NETWORK(c104_detach_all_verifies),
+		NETWORK(c79_sockops_beside_others),
+		NETWORK(c109_other_table_size_keeps_everything),
+		NETWORK(c109_pins_of_other_shapes),
+		NETWORK(c109_other_abi_major),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
