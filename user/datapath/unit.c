@@ -5,12 +5,13 @@
 
 int to_units(uint64_t ns16, uint8_t shift, uint32_t *ret_units)
 {
-	unsigned __int128 unit = (unsigned __int128)16 << shift;
-	unsigned __int128 units = (ns16 + unit - 1) / unit;
+	unsigned __int128 unit, units;
 
-	if (shift > UNIT_SHIFT_MAX || units > UINT32_MAX)
+	if (shift > UNIT_SHIFT_MAX)
 		return -ERANGE;
-	if ((units * unit - ns16) * 1000 > ns16)
+	unit = (unsigned __int128)16 << shift;
+	units = (ns16 + unit - 1) / unit;
+	if (units > UINT32_MAX || (units * unit - ns16) * 1000 > ns16)
 		return -ERANGE;
 	*ret_units = (uint32_t)units;
 	return 0;
