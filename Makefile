@@ -20,7 +20,7 @@ ARCH    := $(shell uname -m | sed 's/x86_64/x86/; s/aarch64/arm64/')
 MULTI   := $(shell $(CC) -print-multiarch 2>/dev/null)
 # -idirafter: clang -target bpf has no system includes of its own, linux/types.h needs asm/.
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -std=gnu11 -Wall -Wextra -Werror -Wno-unused-parameter \
-	-Wno-address-of-packed-member -D__TARGET_ARCH_$(ARCH) -I. -idirafter /usr/include/$(MULTI)
+	-Wno-address-of-packed-member -D__TARGET_ARCH_$(ARCH) -ffile-prefix-map=$(CURDIR)/= -I. -idirafter /usr/include/$(MULTI)
 
 ifeq ($(V),0)
 Q := @
@@ -46,8 +46,9 @@ FUZZ_SRC  := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_BIN  := $(FUZZ_SRC:tests/fuzz/%.c=$(B)/fuzz/%)
 TOOL_SRC  := $(wildcard tests/e2e/tools/*.c)
 TOOL_BIN  := $(TOOL_SRC:tests/e2e/tools/%.c=$(B)/tools/%)
-BENCH_SRC := $(wildcard tests/bench/*.c)
-BENCH_BIN := $(BENCH_SRC:tests/bench/%.c=$(B)/bench/%)
+BENCH_SRC := $(filter-out %.bpf.c,$(wildcard tests/bench/*.c))
+BENCH_OBJ := $(BENCH_SRC:%.c=$(B)/obj/%.o)
+BENCH_BIN := $(B)/bench/bench
 
 .PHONY: all demo test test-unit test-bpf test-fuzz test-e2e tools bench check format install clean help
 .DELETE_ON_ERROR:
@@ -135,9 +136,19 @@ $(B)/tools/%: tests/e2e/tools/%.c $(wildcard tests/e2e/tools/*.h)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $< -lbpf -lpthread -lm -o $@
 
-$(B)/bench/%: $(B)/obj/tests/bench/%.o $(B)/libsluice.a
-	$(call msg,LD,$@)
+$(B)/bench/gen.bpf.o: tests/bench/gen.bpf.c tests/bench/gen.h Makefile
+	$(call msg,BPF,$@)
 	@mkdir -p $(@D)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $@
+
+$(B)/bench/gen.skel.h: $(B)/bench/gen.bpf.o
+	$(call msg,SKEL,$@)
+	$(Q)$(BPFTOOL) gen skeleton $< name gen_bpf > $@
+
+$(BENCH_OBJ): $(B)/bench/gen.skel.h
+
+$(BENCH_BIN): $(BENCH_OBJ) $(B)/libsluice.a
+	$(call msg,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $^ $(LDLIBS) -o $@
 
 tools: $(TOOL_BIN)

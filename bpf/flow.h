@@ -27,27 +27,18 @@ static __always_inline _Bool slc_half_open(struct xdp_md *ctx, const struct slc_
 	return half_open;
 }
 
-SLC_STAGE_FN int slc_stage_repeat(struct xdp_md *ctx, struct slc_attempt *a)
+SLC_STAGE_FN int slc_repeated(struct xdp_md *ctx, struct slc_attempt *a)
 {
-	struct slc_flow_set *set = slc_flow_set_of(a->control, a->flow_hash);
+	struct slc_flow *flow = a->flow;
 	__u32 ticks = slc_ticks(a->now);
 	union slc_flow_head head, next;
-	struct slc_flow *flow;
-	__u32 way;
 
-	if (!set)
+	if (!flow)
 		return SLC_NEXT;
-	way = slc_flow_way(set, a->flow_hash >> 32, a->now);
-	if (!(way & SLC_FLOW_FOUND)) {
-		a->salt = a->control->salt_index & 1;
-		return SLC_NEXT;
-	}
-	flow = &set->way[way & (SLC_FLOW_WAYS - 1)];
 	head.word = READ_ONCE(flow->head.word);
 	a->repeat = 1;
 	a->was_admitted = head.admitted;
 	a->salt = head.salt;
-	a->flow = flow;
 	if (head.passes > SLC_REPEATS || slc_flow_age(head, ticks) < SLC_TICKS(SLC_REPEAT_GAP_MS))
 		REFUSE(a, repeat);
 	next = head;
@@ -59,6 +50,15 @@ SLC_STAGE_FN int slc_stage_repeat(struct xdp_md *ctx, struct slc_attempt *a)
 	if (a->was_admitted && slc_half_open(ctx, a))
 		return SLC_half_open;
 	WRITE_ONCE(flow->last_ns, a->now);
+	return SLC_NEXT;
+}
+
+static __always_inline int slc_stage_repeat(struct xdp_md *ctx, struct slc_attempt *a)
+{
+	a->flow = slc_flow_find(a->control, a->flow_hash, a->now);
+	if (a->flow)
+		return slc_repeated(ctx, a);
+	a->salt = a->control->salt_index & 1;
 	return SLC_NEXT;
 }
 

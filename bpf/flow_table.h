@@ -61,9 +61,14 @@ SLC_VERIFIED_ALONE __u32 slc_flow_way(const struct slc_flow_set *set, __u32 tag,
 static __always_inline struct slc_flow *slc_flow_find(const struct slc_control *control, __u64 flow_hash, __u64 now)
 {
 	struct slc_flow_set *set = slc_flow_set_of(control, flow_hash);
-	__u32 way = slc_flow_way(set, flow_hash >> 32, now);
+	__u32 way;
 
-	return set && way & SLC_FLOW_FOUND ? &set->way[way & (SLC_FLOW_WAYS - 1)] : NULL;
+	if (!set)
+		return NULL;
+	way = slc_flow_way(set, flow_hash >> 32, now);
+	if (!(way & SLC_FLOW_FOUND))
+		return NULL;
+	return &set->way[way & (SLC_FLOW_WAYS - 1)];
 }
 
 #endif /* SLC_FLOW_TABLE_H */

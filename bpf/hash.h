@@ -135,24 +135,29 @@ static __always_inline __u64 slc_hash_flow(__u64 source, const struct slc_addr *
 	__u64 to = slc_addr_is_v4(daddr) ? daddr->word[3] : slc_mix(daddr->half[0]) + daddr->half[1];
 
 	/* The key may cover a whole prefix: the low half tells its hosts apart. */
-	return slc_mix(slc_mix(source ^ saddr->half[1] ^ slc_mix(to + proto)) + rest);
+	source ^= saddr->half[1] * 0x9e3779b97f4a7c15ULL;
+	return slc_mix(source + (to + proto) * 0xd6e8feb86659fd93ULL + rest);
+}
+
+SLC_VERIFIED_ALONE int slc_addr_mask6(struct slc_addr *a, __u32 prefix)
+{
+	__u64 hi = prefix >= 64 ? ~0ULL : ~(~0ULL >> (prefix & 63));
+	__u64 lo = prefix >= 128 ? ~0ULL : prefix <= 64 ? 0 : ~(~0ULL >> ((prefix - 64) & 63));
+
+	if (!a)
+		return 0;
+	a->half[0] &= __builtin_bswap64(hi);
+	a->half[1] &= __builtin_bswap64(lo);
+	return 0;
 }
 
 /* Clears the host bits: `v4` and `v6` are prefixes of the IPv4 and of the IPv6 address. */
-SLC_VERIFIED_ALONE int slc_addr_mask(struct slc_addr *a, __u32 v4, __u32 v6)
+static __always_inline void slc_addr_mask(struct slc_addr *a, __u32 v4, __u32 v6)
 {
-	if (!a)
-		return 0;
-	if (slc_addr_is_v4(a)) {
+	if (slc_addr_is_v4(a))
 		a->word[3] &= __builtin_bswap32((__u32)(0xffffffff00000000ULL >> (v4 & 63)));
-	} else {
-		__u64 hi = v6 >= 64 ? ~0ULL : ~(~0ULL >> (v6 & 63));
-		__u64 lo = v6 >= 128 ? ~0ULL : v6 <= 64 ? 0 : ~(~0ULL >> ((v6 - 64) & 63));
-
-		a->half[0] &= __builtin_bswap64(hi);
-		a->half[1] &= __builtin_bswap64(lo);
-	}
-	return 0;
+	else
+		slc_addr_mask6(a, v6);
 }
 
 #endif /* SLC_HASH_H */

@@ -30,7 +30,7 @@ enum slc_kind { /* continues enum slc_reason */
 };
 
 struct slc_pkt {
-	struct slc_addr saddr, daddr; /* filled for SYN, ODD and UDP */
+	struct slc_addr saddr, daddr;
 	__u32 seq; /* SYN and ODD, host order */
 	__u32 total; /* datagram's length: IP header, extension headers, payload */
 	__u16 sport, dport; /* host order */
@@ -140,23 +140,20 @@ static __always_inline int slc_tcp_kind(__u8 flags)
 	return flags & SLC_TCP_ACK ? SLC_KIND_TCP : SLC_KIND_ODD;
 }
 
-static __always_inline void slc_pkt_addresses(struct slc_pkt *p, const void *l3)
+static __always_inline void slc_addresses4(struct slc_pkt *p, const struct slc_ip4 *ip)
 {
-	if (p->v6) {
-		const struct slc_ip6 *ip = l3;
+	p->saddr.half[0] = p->daddr.half[0] = 0;
+	p->saddr.word[2] = p->daddr.word[2] = SLC_BE32(0x0000ffff);
+	p->saddr.word[3] = ip->saddr;
+	p->daddr.word[3] = ip->daddr;
+}
 
-		SLC_UNROLL
-		for (int i = 0; i < 4; i++) {
-			p->saddr.word[i] = ip->saddr[i];
-			p->daddr.word[i] = ip->daddr[i];
-		}
-	} else {
-		const struct slc_ip4 *ip = l3;
-
-		p->saddr.half[0] = p->daddr.half[0] = 0;
-		p->saddr.word[2] = p->daddr.word[2] = SLC_BE32(0x0000ffff);
-		p->saddr.word[3] = ip->saddr;
-		p->daddr.word[3] = ip->daddr;
+static __always_inline void slc_addresses6(struct slc_pkt *p, const struct slc_ip6 *ip)
+{
+	SLC_UNROLL
+	for (int i = 0; i < 4; i++) {
+		p->saddr.word[i] = ip->saddr[i];
+		p->daddr.word[i] = ip->daddr[i];
 	}
 }
 
@@ -234,6 +231,7 @@ static __always_inline int slc_parse_ip4(struct slc_pkt *p, const void *data, co
 	total = SLC_BE16(ip->total);
 	if (header < sizeof(*ip) || total < header)
 		return SLC_malformed;
+	slc_addresses4(p, ip);
 	p->total = total;
 	p->ip_options = header > sizeof(*ip);
 	p->beyond = total > (__u64)(end - pos);
@@ -286,6 +284,7 @@ static __always_inline int slc_parse_ip6(struct slc_pkt *p, const void *data, co
 	next = ip->next;
 	hop_limit = ip->hop_limit;
 	p->v6 = 1;
+	slc_addresses6(p, ip);
 	if (!left) { /* a jumbogram's length is in its hop-by-hop option (RFC 2675) */
 		if (next == SLC_PROTO_HOPOPTS)
 			return SLC_unparseable;

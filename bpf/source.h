@@ -16,7 +16,7 @@ static __always_inline __u16 slc_key_vlan(const struct slc_attempt *a)
 	return a->policy->flags & SLC_P_VLAN ? a->pkt.vlan : 0;
 }
 
-SLC_STAGE_FN void slc_source_key(struct slc_attempt *a)
+static __always_inline void slc_source_key(struct slc_attempt *a)
 {
 	a->key = a->pkt.saddr;
 	slc_addr_mask(&a->key, a->policy->v4_prefix, a->policy->v6_prefix);
@@ -33,6 +33,28 @@ static __always_inline __u32 slc_source_charge(struct slc_attempt *a, __u64 hash
 	if (!set)
 		return SLC_TAKEN;
 	return slc_source_take(set, hash >> 40, a->now >> (a->policy->shift & 63) & SLC_TAT_MASK, interval, depth);
+}
+
+SLC_STAGE_FN __u64 slc_source_vlan(const struct slc_attempt *a)
+{
+	return slc_hash_source(a->control->secret, &a->key, a->policy->uid, a->pkt.vlan, SLC_TIER_OWN);
+}
+
+/* source.wide: the prefix the source is in, by a bucket of its own. */
+SLC_STAGE_FN int slc_source_wide(struct slc_attempt *a)
+{
+	struct slc_addr wide = a->pkt.saddr;
+	__u64 hash;
+	__u32 r;
+
+	slc_addr_mask(&wide, a->policy->wide_v4_prefix, a->policy->wide_v6_prefix);
+	hash = slc_hash_source(a->control->secret, &wide, a->policy->uid, slc_key_vlan(a), SLC_TIER_WIDE);
+	r = slc_source_charge(a, hash, a->policy->wide_interval, a->policy->wide_depth);
+	if (r & SLC_CONTENDED)
+		REFUSE(a, contended);
+	if (r & SLC_EMPTY)
+		REFUSE(a, rate_limited);
+	return SLC_NEXT;
 }
 
 /* Interval and depth that hold for this source. Returns 0 where it is unlimited. */
@@ -59,18 +81,17 @@ static __always_inline _Bool slc_source_limit(struct slc_attempt *a, __u64 *inte
 	return 1;
 }
 
-SLC_STAGE_FN int slc_stage_source(struct slc_attempt *a)
+static __always_inline int slc_stage_source(struct slc_attempt *a)
 {
-	__u64 interval, depth, hash;
+	__u64 interval, depth, hash = a->source;
 	__u32 r;
 
 	if (!slc_source_limit(a, &interval, &depth))
 		return SLC_NEXT;
 	if (a->decision && a->decision->flags & SLC_D_SOURCE)
 		interval = slc_max(interval, a->decision->source_interval);
-	hash = slc_key_vlan(a)
-		       ? slc_hash_source(a->control->secret, &a->key, a->policy->uid, slc_key_vlan(a), SLC_TIER_OWN)
-		       : a->source;
+	if (slc_key_vlan(a))
+		hash = slc_source_vlan(a);
 	r = slc_source_charge(a, hash, interval, depth);
 	a->seen_before = !!(r & SLC_SEEN_BEFORE);
 	a->counters->inherited += !!(r & SLC_INHERITED);
@@ -78,22 +99,10 @@ SLC_STAGE_FN int slc_stage_source(struct slc_attempt *a)
 		REFUSE(a, contended);
 	if (r & SLC_EMPTY)
 		REFUSE(a, rate_limited);
-	if (a->policy->flags & SLC_P_WIDE) {
-		struct slc_addr wide = a->pkt.saddr;
-
-		slc_addr_mask(&wide, a->policy->wide_v4_prefix, a->policy->wide_v6_prefix);
-		hash = slc_hash_source(a->control->secret, &wide, a->policy->uid, slc_key_vlan(a), SLC_TIER_WIDE);
-
-		r = slc_source_charge(a, hash, a->policy->wide_interval, a->policy->wide_depth);
-		if (r & SLC_CONTENDED)
-			REFUSE(a, contended);
-		if (r & SLC_EMPTY)
-			REFUSE(a, rate_limited);
-	}
-	return SLC_NEXT;
+	return a->policy->flags & SLC_P_WIDE ? slc_source_wide(a) : SLC_NEXT;
 }
 
-SLC_STAGE_FN int slc_stage_concurrency(struct slc_attempt *a)
+static __always_inline int slc_stage_concurrency(struct slc_attempt *a)
 {
 	const struct slc_cold *cold;
 	__u32 limit;
@@ -110,26 +119,28 @@ SLC_STAGE_FN int slc_stage_concurrency(struct slc_attempt *a)
 	return SLC_NEXT;
 }
 
-/* Bookkeeping after the verdict, with shared lines kept out of the way of sources seen once. */
-SLC_STAGE_FN void slc_source_note(struct slc_attempt *a, _Bool refused)
+SLC_STAGE_FN void slc_source_write(struct slc_attempt *a, __u32 attempts, __u32 refused)
 {
-	__u32 weight = 1;
-	struct slc_cold *cold;
+	struct slc_cold *cold = slc_cold_get(a->control, a->source, &a->key, a->policy->uid, a->now);
 
-	if (refused) {
-		if (slc_mix(a->flow_hash ^ a->now) % SLC_SAMPLE)
-			return;
-		weight = SLC_SAMPLE;
-	} else if (!a->seen_before) {
-		return;
-	}
-	cold = slc_cold_get(a->control, a->source, &a->key, a->policy->uid, a->now);
 	if (!cold)
 		return;
-	__sync_fetch_and_add(&cold->attempts, weight);
+	__sync_fetch_and_add(&cold->attempts, attempts);
 	if (refused)
-		__sync_fetch_and_add(&cold->refused, weight);
+		__sync_fetch_and_add(&cold->refused, refused);
 	WRITE_ONCE(cold->seen_ns, a->now);
+}
+
+/*
+ * Bookkeeping after the verdict, with shared lines kept out of the way of sources seen once. The clock's low bits are
+ * part of the sample's dice: the copies of one SYN must not all be invisible.
+ */
+static __always_inline void slc_source_note(struct slc_attempt *a, _Bool refused)
+{
+	if (!refused && a->seen_before)
+		slc_source_write(a, 1, 0);
+	else if (refused && !((a->flow_hash ^ a->now) % SLC_SAMPLE))
+		slc_source_write(a, SLC_SAMPLE, SLC_SAMPLE);
 }
 
 #endif /* SLC_SOURCE_H */

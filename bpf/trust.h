@@ -41,7 +41,7 @@ static __always_inline int slc_allow(struct slc_attempt *a, const struct slc_rul
 	return SLC_allowed;
 }
 
-SLC_STAGE_FN int slc_stage_trust(struct slc_attempt *a)
+SLC_STAGE_FN int slc_trust_ask(struct slc_attempt *a)
 {
 	const struct slc_rule *order = NULL, *trust = NULL;
 
@@ -71,21 +71,31 @@ SLC_STAGE_FN int slc_stage_trust(struct slc_attempt *a)
 	return SLC_NEXT;
 }
 
+/* Most attempts meet neither an order nor a list. */
+static __always_inline int slc_stage_trust(struct slc_attempt *a)
+{
+	if (!(a->control->flags & SLC_F_ORDERS) && !a->global->has_trust && !(a->override->flags & SLC_O_DRAIN))
+		return SLC_NEXT;
+	return slc_trust_ask(a);
+}
+
 /* Known-good is asked late: a source refused by its own bucket never pays for the lookup. */
-SLC_STAGE_FN void slc_class_settle(struct slc_attempt *a)
+SLC_STAGE_FN void slc_known_ask(struct slc_attempt *a)
 {
 	struct slc_known_key key = {.uid = a->policy->uid};
 	const struct slc_known *known;
 
-	if (a->class_known)
-		return;
 	a->class_known = 1;
-	if (!(a->control->flags & SLC_F_KNOWN))
-		return;
 	__builtin_memcpy(key.addr, &a->key, sizeof(key.addr));
 	known = bpf_map_lookup_elem(&slc_known, &key);
 	if (known && a->now < known->until_ns)
 		a->class = SLC_CLASS_known;
+}
+
+static __always_inline void slc_class_settle(struct slc_attempt *a)
+{
+	if (!a->class_known && a->control->flags & SLC_F_KNOWN)
+		slc_known_ask(a);
 }
 
 /* Lease, manual stop, class cut. */

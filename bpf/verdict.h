@@ -34,19 +34,21 @@ static __always_inline _Bool slc_event_budget(const struct slc_attempt *a)
 {
 	__u32 zero = 0;
 	struct slc_budget *budget = bpf_map_lookup_elem(&slc_budget, &zero);
+	__u64 now16 = slc_now16(a), interval = a->global->event_interval16, next;
 
-	return budget && slc_bucket_take(&budget->tat16, slc_now16(a), a->global->event_interval16,
-					 a->global->event_depth16, a->global->event_depth16) == SLC_TAKEN;
+	if (!budget)
+		return 0;
+	next = slc_max(budget->tat16, now16) + interval; /* per CPU: no other writer */
+	if (next - now16 > slc_max(a->global->event_depth16, interval))
+		return 0;
+	budget->tat16 = next;
+	return 1;
 }
 
 SLC_STAGE_FN void slc_event_send(struct slc_attempt *a, __u32 reason)
 {
 	struct slc_event *e;
 
-	if (!slc_event_budget(a)) {
-		a->counters->events_lost++;
-		return;
-	}
 	e = bpf_ringbuf_reserve(&slc_events, sizeof(*e), 0);
 	if (!e) {
 		a->counters->events_lost++;
@@ -244,7 +246,10 @@ static __always_inline int slc_finish_attempt(struct xdp_md *ctx, struct slc_att
 	slc_bump(&a->counters->enforced, reason);
 	if (slc_verdict_of(reason) == SLC_PASS)
 		return XDP_PASS;
-	slc_event_send(a, reason);
+	if (slc_event_budget(a))
+		slc_event_send(a, reason);
+	else
+		a->counters->events_lost++;
 	if (slc_answered_by_reset(a, reason))
 		return slc_reset(ctx, a);
 	return XDP_DROP;

@@ -126,7 +126,6 @@ static __always_inline _Bool attempt_load(struct slc_attempt *a, const struct sl
 	if (a->now >= READ_ONCE(a->decision->valid_until_ns))
 		a->decision = NULL;
 	a->override = &override->half[READ_ONCE(override->word) & 1];
-	a->class = SLC_CLASS_stranger;
 	return 1;
 }
 
@@ -154,24 +153,6 @@ SLC_VERIFIED_ALONE int slc_parse_frame(struct xdp_md *ctx, struct slc_pkt *pkt)
 	return kind;
 }
 
-/* The parser has checked these bounds; 0 for the verifier's sake only. */
-SLC_VERIFIED_ALONE int slc_read_addresses(struct xdp_md *ctx, struct slc_pkt *pkt)
-{
-	void *l3 = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-
-	if (!pkt)
-		return 0;
-	l3 += pkt->l3 & SLC_L3_MASK;
-	if (pkt->v6) {
-		if (l3 + sizeof(struct slc_ip6) > end)
-			return 0;
-	} else if (l3 + sizeof(struct slc_ip4) > end) {
-		return 0;
-	}
-	slc_pkt_addresses(pkt, l3);
-	return 1;
-}
-
 static __always_inline int parsed(const struct slc_global *global, int reason)
 {
 	if (reason == SLC_fragment && global->fragments_drop)
@@ -184,13 +165,14 @@ static __always_inline int parsed(const struct slc_global *global, int reason)
 static __always_inline int pipeline(struct xdp_md *ctx, _Bool gate)
 {
 	const struct slc_control *control = slc_control_get();
-	struct slc_attempt a = {};
+	struct slc_attempt a;
 	const struct slc_ports *ports;
 	const struct slc_service *service;
 	const struct slc_global *global;
 	__u64 active;
 	int kind;
 
+	__builtin_memset(&a.pkt, 0, sizeof(a.pkt));
 	kind = slc_parse_frame(ctx, &a.pkt);
 	if (!control)
 		return XDP_PASS;
@@ -206,10 +188,6 @@ static __always_inline int pipeline(struct xdp_md *ctx, _Bool gate)
 		return slc_finish(SLC_not_service);
 	if (slc_port_in(ports->management, a.pkt.dport))
 		return slc_finish(SLC_management);
-	if (kind != SLC_KIND_TCP || control->flags & SLC_F_DENY_ALL) {
-		if (!slc_read_addresses(ctx, &a.pkt))
-			return slc_finish(SLC_malformed);
-	}
 	if (control->flags & SLC_F_DENY_ALL && denied_wholly(&a.pkt, bpf_ktime_get_ns()))
 		return slc_finish(SLC_denied);
 	if (!slc_port_in(kind == SLC_KIND_UDP ? ports->udp : ports->tcp, a.pkt.dport))
@@ -224,6 +202,11 @@ static __always_inline int pipeline(struct xdp_md *ctx, _Bool gate)
 	a.control = control;
 	a.global = global;
 	a.snapshot = active & 1;
+	a.flow = NULL;
+	a.head_age = 0;
+	a.backlog = a.backlog_max = a.predicted = 0;
+	a.class = SLC_CLASS_stranger;
+	a.class_known = a.repeat = a.was_admitted = a.salt = a.share = a.unasked = a.seen_before = 0;
 	if (!attempt_load(&a, service))
 		return slc_finish(SLC_not_service);
 	return slc_finish_attempt(ctx, &a, attempt(ctx, &a, kind, gate));
