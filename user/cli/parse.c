@@ -95,11 +95,12 @@ static int take_option(int argc, char *const argv[], int *at, struct invocation 
 {
 	const char *word = argv[*at], *equals = strchr(word, '=');
 	int option = find_option(word, equals ? (size_t)(equals - word) : strlen(word));
-	const struct option_spec *spec = &option_specs[option];
+	const struct option_spec *spec;
 	const char *value = "";
 
 	if (option < 0)
 		return unknown_option(word, ret_message);
+	spec = &option_specs[option];
 	if (spec->value) {
 		if (!equals && *at + 1 >= argc)
 			return refuse(ret_message, &(struct fault){.message = "the option needs a value",

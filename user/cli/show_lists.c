@@ -205,7 +205,7 @@ void show_overrides(const struct invocation *inv, const json_t *answer)
 		put_values(&table, 3, json_object_get(item, "values"));
 		table_cell(&table, 4, "%s",
 			   has_number(item, "seconds_left") ? seconds_text(number_at(item, "seconds_left"), buf)
-							    : "released");
+							    : "no end");
 		table_cell(&table, 5, "%.0f", number_at(item, "by_uid"));
 		table_cell(&table, 6, "%s", text_at(item, "set_at"));
 		table_cell(&table, 7, "%s", text_at(item, "reason"));

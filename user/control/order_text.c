@@ -11,14 +11,14 @@
 #include "user/control/order_text.h"
 
 #define NS_PER_S 1000000000ULL
-#define FOR_ACCEPTED "1s to 365d with a unit, as in 90s, 10m, 2h, 7d"
+#define FOR_ACCEPTED "1s to 8760h (a year) with a unit, as in 90s, 10m, 2h"
 
 int parse_order_time(const char *text, uint64_t *ret_ns, char *why, size_t why_len)
 {
 	uint64_t ns;
 
 	/* parse_duration's own words may name another range: an order's is narrower. */
-	if (parse_duration(text, &ns, why, why_len) || ns < NS_PER_S || ns > 365 * 86400 * NS_PER_S) {
+	if (parse_duration(text, &ns, why, why_len) || ns < NS_PER_S || ns > 8760 * 3600 * NS_PER_S) {
 		snprintf(why, why_len, "%s", FOR_ACCEPTED);
 		return -EINVAL;
 	}

@@ -12,7 +12,7 @@
 
 #define REASON_MAX 500 /* bytes */
 
-int parse_order_time(const char *text, uint64_t *ret_ns, char *why, size_t why_len); /* 1 s to 365 d */
+int parse_order_time(const char *text, uint64_t *ret_ns, char *why, size_t why_len); /* 1 s to 8760 h (a year) */
 /* 1 to REASON_MAX bytes of UTF-8 without control characters, not only blanks. */
 int check_reason(const char *text, size_t len, char *why, size_t why_len);
 bool text_is_utf8(const char *text, size_t len);
