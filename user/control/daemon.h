@@ -38,6 +38,7 @@ struct listener {
 /* The accept queues of one service at the last tick. */
 struct queue_view {
 	size_t listeners;
+	uint32_t sharers; /* listeners of one address that share its SYNs: of the smallest such group, at least 1 */
 	uint32_t length, limit; /* of the fullest listener */
 	bool has_head_age;
 	uint64_t head_age_ns; /* oldest of all */
@@ -89,6 +90,7 @@ struct overrides {
 };
 
 struct api;
+struct watch;
 
 struct daemon {
 	pthread_mutex_t lock;
@@ -141,10 +143,9 @@ struct daemon {
 	uv_signal_t hup, term, interrupt;
 	uv_poll_t rtnl_poll, events_poll;
 	uv_async_t stop;
-	uv_fs_event_t watch;
-	uv_timer_t watch_timer;
-	bool watching;
+	struct watch *watch;
 	struct api *api;
+	bool api_was_up; /* the start succeeded */
 	bool detached; /* by the API: nothing is left to serve */
 	bool stopping;
 };
@@ -158,6 +159,11 @@ struct daemon_options {
 int daemon_run(const struct daemon_options *options);
 /* From any thread: ends the loop. */
 void daemon_stop(struct daemon *d);
+
+/* Without locks: takes everything of ours off the host. The loop goes on until daemon_stop(). */
+int daemon_detach(struct daemon *d, char *why, size_t why_len);
+/* Whether a configuration that was read also compiles. */
+int daemon_check(const struct config *config, struct diag *diag);
 
 /* By name; NULL. With the lock held. */
 struct service *daemon_service(struct daemon *d, const char *name);

@@ -118,12 +118,9 @@ static int bucket16(const char *name, const struct rate *rate, uint32_t burst, u
 	}
 	format_rate(rate, text, sizeof(text));
 	snprintf(key, sizeof(key), "%s.rate", name);
-	err = compile_rate(rate, ret_interval, why, sizeof(why));
+	err = compile_bucket(&(struct bucket_config){*rate, burst}, ret_interval, ret_depth, why, sizeof(why));
 	if (err)
-		return problem_value(problem, 400, key, text, why, NULL, "%s: %s cannot be held exactly", key, text);
-	if (__builtin_mul_overflow(*ret_interval, (uint64_t)burst, ret_depth))
-		return problem_value(problem, 400, key, text, "a burst that refills within 36 years", NULL,
-				     "%s.burst: %u at %s is too deep", name, burst, text);
+		return problem_value(problem, 400, key, text, why, NULL, "%s: %s cannot be held: %s", key, text, why);
 	return 0;
 }
 
@@ -560,15 +557,6 @@ static int read_values(struct override *o, struct problem *problem)
 	return is_order(o) ? order_values(o, problem) : 0;
 }
 
-static bool covers(const struct cidr *outer, const struct cidr *inner)
-{
-	unsigned int bytes = outer->prefix / 8, bits = outer->prefix % 8;
-
-	if (outer->prefix > inner->prefix || memcmp(outer->addr, inner->addr, bytes) != 0)
-		return false;
-	return bits == 0 || ((outer->addr[bytes] ^ inner->addr[bytes]) & (0xff << (8 - bits)) & 0xff) == 0;
-}
-
 /* Orders that are more likely a slip than a wish. */
 static int check_reach(const struct daemon *d, const struct override *o, struct problem *problem)
 {
@@ -577,7 +565,7 @@ static int check_reach(const struct daemon *d, const struct override *o, struct 
 
 	if (o->kind != OVERRIDE_deny)
 		return 0;
-	if (covers(&o->cidr, &all_v4) || o->cidr.prefix == 0)
+	if (cidr_contains(&o->cidr, &all_v4) || o->cidr.prefix == 0)
 		return problem_value(problem, 409, "cidr", o->subject, "a prefix that leaves somebody", hint,
 				     "deny %s refuses every IPv4 client%s", o->subject,
 				     o->cidr.prefix == 0 ? " and every IPv6 client" : "");
@@ -585,7 +573,7 @@ static int check_reach(const struct daemon *d, const struct override *o, struct 
 		const struct cidr *m = &d->config->management_cidrs[i];
 		char text[64];
 
-		if (!covers(&o->cidr, m) && !covers(m, &o->cidr))
+		if (!cidr_contains(&o->cidr, m) && !cidr_contains(m, &o->cidr))
 			continue;
 		format_cidr(m, text, sizeof(text));
 		return problem_value(problem, 409, "cidr", o->subject, "a prefix outside of management.cidrs", hint,

@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* routes.c: what each path of the API does. The table at the end is the whole surface. */
+#include "user/control/api.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "user/control/clock.h"
+#include "user/control/accept_queues.h"
+#include "user/control/log.h"
+#include "user/control/metrics.h"
+#include "user/control/overrides.h"
+#include "user/control/reload.h"
+#include "user/control/scope.h"
+#include "user/control/sources.h"
+#include "user/control/status.h"
+
+/* --- what requests have in common -------------------------------------------------------------------------------- */
+
+static const char *text_of(const struct call *call, const char *key)
+{
+	return json_string_value(json_object_get(call->body, key));
+}
+
+static int need_text(const struct call *call, const char *key, const char **ret_text, struct problem *problem)
+{
+	const char *text = text_of(call, key);
+
+	*ret_text = text ? text : "";
+	if (!text)
+		return problem_value(problem, 400, key, NULL, "a text", NULL, "%s is missing, or not a text", key);
+	return 0;
+}
+
+/* A key that is not read is a misspelt one: the caller would believe that it acts. */
+static int known_keys(const struct call *call, const char *const *keys, struct problem *problem)
+{
+	const char *key;
+	json_t *value;
+	char accepted[256] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; keys[i] && used < sizeof(accepted); i++)
+		used += snprintf(accepted + used, sizeof(accepted) - used, "%s%s", used ? ", " : "", keys[i]);
+	json_object_foreach(call->body, key, value)
+	{
+		bool known = false;
+
+		for (size_t i = 0; keys[i] && !known; i++)
+			known = strcmp(key, keys[i]) == 0;
+		if (!known)
+			return problem_value(problem, 400, key, NULL, accepted, NULL, "unknown key %.64s", key);
+	}
+	return 0;
+}
+
+static bool yes(const struct call *call, const char *key)
+{
+	return json_is_true(json_object_get(call->body, key));
+}
+
+/* "for" and "reason" of an order. */
+static int order_terms(const struct call *call, struct override *o, struct problem *problem)
+{
+	const char *until = text_of(call, "for"), *reason;
+	char why[WHY_LEN] = "", quoted[QUOTE_LEN];
+	uint64_t ns;
+
+	o->until_ns = SLC_FOREVER;
+	o->by_uid = call->uid;
+	if (need_text(call, "reason", &reason, problem))
+		return -EINVAL;
+	if (check_reason(reason, strlen(reason), why, sizeof(why)))
+		return problem_value(problem, 400, "reason", reason, why, NULL, "reason: accepted is %s", why);
+	snprintf(o->reason, sizeof(o->reason), "%s", reason);
+	if (!until) {
+		json_t *given = json_object_get(call->body, "for");
+
+		if (given && !json_is_null(given))
+			return problem_value(problem, 400, "for", NULL, "a text with a unit, as in \"10m\"", NULL,
+					     "for: is not a text");
+		return 0;
+	}
+	if (parse_order_time(until, &ns, why, sizeof(why)))
+		return problem_value(problem, 400, "for", until, why, "without `for` it holds until it is released",
+				     "for: %s is not accepted: %s", quote(until, quoted), why);
+	o->until_ns = clock_ns() + ns;
+	return 0;
+}
+
+static int reply_json(struct reply *reply, json_t *json)
+{
+	reply->json = json;
+	return 0;
+}
+
+/* --- reading ----------------------------------------------------------------------------------------------------------- */
+
+static int get_status(const struct call *call, struct reply *reply, struct problem *problem)
+{
+	(void)problem;
+	return reply_json(reply, status_json(call->d, clock_ns()));
+}
+
+static int get_services(const struct call *call, struct reply *reply, struct problem *problem)
+{
+	(void)problem;
+	return reply_json(reply, json_pack("{s:o}", "services", status_services(call->d, clock_ns())));
+}
+
+static int get_service(const struct call *call, struct reply *reply, struct problem *problem)
+{
+	struct service *service;
+
+	if (find_service(call, call->segment, &service, problem))
+		return -EINVAL;
+	return reply_json(reply, status_service(call->d, service, clock_ns(), true));
+}
+
+static int get_trust(const struct call *call, struct reply *reply, struct problem *problem)
+{
+	(void)problem;
+	return reply_json(reply, status_trust(call->d, clock_ns()));
+}
+
+static int get_overrides(const struct call *call, struct reply *reply, struct problem *problem)
+{
+	json_t *list = json_array();
+	uint64_t now_ns = clock_ns();
+
+	(void)problem;
+	for (size_t i = 0; i < call->d->overrides.count; i++)
+		json_array_append_new(list, override_json(call->d->overrides.items[i], now_ns));
+	return reply_json(reply, json_pack("{s:o}", "overrides", list));
+}
+
+static int get_metrics(const struct call *call, struct reply *reply, struct problem *problem)
+{
+	int err = metrics_text(call->d, clock_ns(), &reply->text, &reply->len);
+
+	if (err)
+		return problem_say(problem, 500, "metrics: %s", strerror(-err));
+	reply->type = METRICS_TYPE;
+	return 0;
+}
+
+static json_t *event_json(const struct daemon *d, const struct slc_event *event, uint64_t now_ns)
+{
+	const struct service *service = daemon_service_by_uid(d, event->uid);
+	char source[64], destination[64];
+
+	format_address(event->saddr, source, sizeof(source));
+	format_address(event->daddr, destination, sizeof(destination));
+	return json_pack("{s:I, s:s?, s:s, s:b, s:s, s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I}", "ms_ago",
+			 (json_int_t)((now_ns - event->time_ns) / NS_PER_MS), "service",
+			 service ? service->policy.name : NULL, "reason",
+			 event->reason < SLC_REASON_COUNT ? reason_info[event->reason].name : "?", "dry", event->dry,
+			 "class", event->class < SLC_CLASS_COUNT ? class_names[event->class] : "?", "source", source,
+			 "source_port", (json_int_t)event->sport, "destination", destination, "destination_port",
+			 (json_int_t)event->dport, "backlog", (json_int_t)event->backlog, "backlog_max",
+			 (json_int_t)event->backlog_max, "predicted", (json_int_t)event->predicted, "head_age_ms",
+			 (json_int_t)(event->head_age_ns / NS_PER_MS));
+}
+
+static int get_events(const struct call *call, struct reply *reply, struct problem *problem)
+{
+	const struct recent_events *events = &call->d->events;
+	const uint64_t size = sizeof(events->ring) / sizeof(events->ring[0]);
+	uint64_t now_ns = clock_ns(), kept = events->count < size ? events->count : size;
+	json_t *list = json_array();
+
+	(void)problem;
+	for (uint64_t i = events->count - kept; i < events->count; i++)
+		json_array_append_new(list, event_json(call->d, &events->ring[i % size], now_ns));
+	return reply_json(reply, json_pack("{s:o, s:I}", "events", list, "seen", (json_int_t)events->count));
+}
+
+/* --- orders --------------------------------------------------------------------------------------------------------------- */
+
+static int post_limits(const struct call *call, struct reply *reply, struct problem *problem)
+{
+	static const char *const keys[] = {"service", "set", "for", "reason", NULL};
+	struct override o = {.kind = OVERRIDE_limits};
+	json_t *set = json_object_get(call->body, "set");
+	const struct override *made;
+	struct service *service;
+	const char *name;
+
+	if (known_keys(call, keys, problem) || need_text(call, "service", &name, problem) ||
+	    find_service(call, name, &service, problem) || order_terms(call, &o, problem))
+		return -EINVAL;
+	if (!json_is_object(set))
+		return problem_value(problem, 400, "set", NULL, "an object, as in {\"source.rate\": \"20/s\"}", NULL,
+				     "set is missing, or not an object");
+	snprintf(o.subject, sizeof(o.subject), "%s", name);
+	o.values = json_deep_copy(set);
+	if (!o.values)
+		return problem_say(problem, 500, "out of memory");
+	if (overrides_add(call->d, &o, false, &made, problem))
+		return -EINVAL;
+	return reply_json(reply, json_pack("{s:o, s:o}", "override", override_json(made, clock_ns()), "effective",
+					   status_limits(call->d, service, clock_ns())));
+}
+
+static int order_kind(const struct call *call, struct override *o, struct problem *problem)
+{
+	const char *action, *cidr;
+	char why[WHY_LEN] = "", quoted[QUOTE_LEN];
+
+	if (need_text(call, "action", &action, problem) || need_text(call, "cidr", &cidr, problem))
+		return -EINVAL;
+	if (strcmp(action, "deny") != 0 && strcmp(action, "allow") != 0)
+		return problem_value(problem, 400, "action", action, "deny, allow", NULL, "action: %s is not accepted",
+				     quote(action, quoted));
+	o->kind = action[0] == 'd' ? OVERRIDE_deny : OVERRIDE_allow;
+	if (parse_cidr(cidr, &o->cidr, why, sizeof(why)))
+		return problem_value(problem, 400, "cidr", cidr, why, NULL, "cidr: %s is not accepted: %s",
+				     quote(cidr, quoted), why);
+	format_cidr(&o->cidr, o->subject, sizeof(o->subject));
+	return 0;
+}
+
+/* Values of the kind given only: `ceiling` means nothing to a deny. */
+static int order_values_of(const struct call *call, struct override *o, struct problem *problem)
+{
+	json_t *ceiling = json_object_get(call->body, "ceiling"), *burst = json_object_get(call->body, "burst");
+	bool all = yes(call, "all_packets");
+
+	if (o->kind == OVERRIDE_deny && (ceiling || burst))
+		return problem_value(problem, 400, ceiling ? "ceiling" : "burst", NULL, "with action allow only", NULL,
+				     "a deny order has no %s", ceiling ? "ceiling" : "burst");
+	if (o->kind == OVERRIDE_allow && all)
+		return problem_value(problem, 400, "all_packets", "true", "with action deny only", NULL,
+				     "an allow order has no all_packets");
+	if (ceiling && !json_is_string(ceiling))
+		return problem_value(problem, 400, "ceiling", NULL, "a text with a unit, as in \"1000/s\"", NULL,
+				     "ceiling: is not a text");
+	o->values = json_object();
+	if (ceiling)
+		json_object_set(o->values, "ceiling", ceiling);
+	if (burst)
+		json_object_set(o->values, "burst", burst);
+	if (all)
+		json_object_set_new(o->values, "all_packets", json_true());
+	return 0;
+}
+
+static int post_orders(const struct call *call, struct reply *reply, struct problem *problem)
+{
+	static const char *const keys[] = {"action", "cidr",        "for",   "reason", "ceiling",
+					   "burst",  "all_packets", "force", NULL};
+	struct override o = {0};
+	const struct override *made;
+
+	if (known_keys(call, keys, problem) || order_kind(call, &o, problem) || order_terms(call, &o, problem) ||
+	    order_values_of(call, &o, problem) || overrides_add(call->d, &o, yes(call, "force"), &made, problem))
+		return -EINVAL;
+	return reply_json(reply, json_pack("{s:o}", "override", override_json(made, clock_ns())));
+}
+
+static int delete_override(const struct call *call, struct reply *reply, struct problem *problem)
+{
+	char *end;
+	unsigned long id = strtoul(call->segment, &end, 10);
+
+	if (*end || id == 0 || id > UINT32_MAX)
+		return problem_value(problem, 400, "id", call->segment, "an id of `sluicectl overrides list`", NULL,
+				     "that is not an id");
+	if (overrides_release(call->d, id, problem))
+		return -EINVAL;
+	return reply_json(reply, json_pack("{s:I}", "released", (json_int_t)id));
+}
+
+static json_t *drain_json(const struct call *call, struct service *service)
+{
+	listeners_count_before_start(call->d, service, clock_ns(), NS_PER_S);
+	return json_pack("{s:s, s:I, s:I}", "service", service->policy.name, "open_connections",
+			 (json_int_t)datapath_signals(call->d->dp, service->policy.state)->open,
+			 "before_start_connections", (json_int_t)service->before_start);
+}
+
+static int post_drain(const struct call *call, struct reply *reply, struct problem *problem)
+{
+	static const char *const keys[] = {"reason", NULL};
+	struct override o = {.kind = OVERRIDE_drain, .by_uid = call->uid, .until_ns = SLC_FOREVER};
+	const char *reason = text_of(call, "reason");
+	const struct override *made;
+	struct service *service;
+	char why[WHY_LEN] = "";
+
+	if (known_keys(call, keys, problem) || find_service(call, call->segment, &service, problem))
+		return -EINVAL;
+	if (!reason)
+		reason = "drain";
+	if (check_reason(reason, strlen(reason), why, sizeof(why)))
+		return problem_value(problem, 400, "reason", reason, why, NULL, "reason: accepted is %s", why);
+	if (!overrides_find(call->d, OVERRIDE_drain, service->policy.name)) {
+		snprintf(o.reason, sizeof(o.reason), "%s", reason);
+		memcpy(o.subject, service->policy.name, sizeof(service->policy.name));
+		o.values = json_object();
+		if (overrides_add(call->d, &o, false, &made, problem))
+			return -EINVAL;
+	}
+	return reply_json(reply, drain_json(call, service));
+}
+
+static int post_undrain(const struct call *call, struct reply *reply, struct problem *problem)
+{
+	const struct override *drain;
+	struct service *service;
+
+	if (find_service(call, call->segment, &service, problem))
+		return -EINVAL;
+	drain = overrides_find(call->d, OVERRIDE_drain, service->policy.name);
+	if (drain && overrides_release(call->d, drain->id, problem))
+		return -EINVAL;
+	return reply_json(reply, drain_json(call, service));
+}
+
+/* --- configuration --------------------------------------------------------------------------------------------------------- */
+
+static json_t *lines_json(char **lines, size_t count)
+{
+	json_t *json = json_array();
+
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(json, text_json(lines[i]));
+	return json;
+}
+
+static void free_config(struct config **config)
+{
+	config_free(config);
+}
+#define SCOPE_CONFIG __attribute__((cleanup(free_config))) struct config
+#define SCOPE_DIAG __attribute__((cleanup(diag_reset))) struct diag
+
+/* All that went wrong as one message; the CLI shows it as it is. */
+static int diag_problem(const struct diag *diag, const char *path, struct problem *problem)
+{
+	char message[sizeof(problem->message)] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; i < diag->error_count && used < sizeof(message); i++)
+		used += snprintf(message + used, sizeof(message) - used, "%s%s", used ? "\n" : "", diag->errors[i]);
+	problem_value(problem, 400, "path", path, NULL,
+		      "the configuration before stays in force; `sluicectl config check` shows all errors", "%s",
+		      used ? message : "the configuration is not accepted");
+	return -EINVAL;
+}
+
+/* From {path} or {text}; without either the daemon's own file. */
+static int read_config(const struct call *call, struct config **ret_config, struct diag *diag)
+{
+	const char *path = text_of(call, "path"), *text = text_of(call, "text");
+
+	if (text)
+		return config_parse("text", text, strlen(text), ret_config, diag);
+	return config_load(path ? path : call->d->config_path, ret_config, diag);
+}
+
+static int post_check(const struct call *call, struct reply *reply, struct problem *problem)
+{
+	static const char *const keys[] = {"path", "text", NULL};
+	SCOPE_CONFIG *config = NULL;
+	SCOPE_DIAG diag = {0};
+
+	if (known_keys(call, keys, problem))
+		return -EINVAL;
+	if (read_config(call, &config, &diag) == 0 && daemon_check(config, &diag) == 0)
+		return reply_json(reply, json_pack("{s:b, s:[], s:o}", "ok", true, "errors", "warnings",
+						   lines_json(diag.warnings, diag.warning_count)));
+	reply->json = json_pack("{s:b, s:o, s:o}", "ok", false, "errors", lines_json(diag.errors, diag.error_count),
+				"warnings", lines_json(diag.warnings, diag.warning_count));
+	reply->status = 400;
+	return 0;
+}
+
+static int post_load(const struct call *call, struct reply *reply, struct problem *problem)
+{
+	static const char *const keys[] = {"path", NULL};
+	const char *path = text_of(call, "path");
+	struct reload_result result = {0};
+	json_t *warnings;
+
+	if (known_keys(call, keys, problem))
+		return -EINVAL;
+	if (!path)
+		path = call->d->config_path;
+	if (reload_file(call->d, path, &result)) {
+		diag_problem(&result.diag, path, problem);
+		diag_reset(&result.diag);
+		return -EINVAL;
+	}
+	warnings = lines_json(result.diag.warnings, result.diag.warning_count);
+	diag_reset(&result.diag);
+	return reply_json(reply, json_pack("{s:I, s:b, s:o}", "snapshot", (json_int_t)result.snapshot, "changed",
+					   result.changed, "warnings", warnings));
+}
+
+static void add_difference(const char *key, const char *running, const char *file, void *arg)
+{
+	json_array_append_new(arg, json_pack("{s:o, s:o, s:o}", "key", text_json(key), "running",
+					     running ? text_json(running) : json_null(), "file",
+					     file ? text_json(file) : json_null()));
+}
+
+static int get_diff(const struct call *call, struct reply *reply, struct problem *problem)
+{
+	const char *path = call->query(call->query_arg, "path");
+	SCOPE_CONFIG *config = NULL;
+	SCOPE_DIAG diag = {0};
+	json_t *rows;
+
+	if (!path)
+		path = call->d->config_path;
+	if (config_load(path, &config, &diag))
+		return diag_problem(&diag, path, problem);
+	rows = json_array();
+	SCOPE_LOCK(&call->d->lock);
+	config_diff(call->d->config, config, add_difference, rows);
+	return reply_json(reply, json_pack("{s:o}", "diff", rows));
+}
+
+static int post_detach(const struct call *call, struct reply *reply, struct problem *problem)
+{
+	char why[WHY_LEN] = "";
+	int err = daemon_detach(call->d, why, sizeof(why));
+
+	if (err)
+		return problem_say(problem, 500, "detach: %s", why[0] ? why : strerror(-err));
+	reply->last = true;
+	return reply_json(reply, json_pack("{s:b}", "detached", true));
+}
+
+/* --- table -------------------------------------------------------------------------------------------------------------------- */
+
+const struct route routes[] = {
+	{"GET", "/v1/status", "/v1/status", get_status, .locked = true},
+	{"GET", "/v1/services", "/v1/services", get_services, .locked = true},
+	{"GET", "/v1/services/*", "/v1/services/NAME", get_service, .locked = true},
+	{"POST", "/v1/services/*/drain", "/v1/services/NAME/drain", post_drain, .locked = true},
+	{"POST", "/v1/services/*/undrain", "/v1/services/NAME/undrain", post_undrain, .locked = true},
+	{"GET", "/v1/sources", "/v1/sources?service=NAME&limit=N", sources_top, .locked = false},
+	{"GET", "/v1/sources/*", "/v1/sources/ADDR?service=NAME", sources_show, .locked = true},
+	{"POST", "/v1/limits", "/v1/limits", post_limits, .locked = true},
+	{"POST", "/v1/orders", "/v1/orders", post_orders, .locked = true},
+	{"GET", "/v1/trust", "/v1/trust", get_trust, .locked = true},
+	{"GET", "/v1/overrides", "/v1/overrides", get_overrides, .locked = true},
+	{"DELETE", "/v1/overrides/*", "/v1/overrides/ID", delete_override, .locked = true},
+	{"POST", "/v1/config/check", "/v1/config/check", post_check, .locked = false},
+	{"POST", "/v1/config/load", "/v1/config/load", post_load, .locked = false},
+	{"GET", "/v1/config/diff", "/v1/config/diff?path=PATH", get_diff, .locked = false},
+	{"GET", "/v1/events", "/v1/events", get_events, .locked = true},
+	{"POST", "/v1/detach", "/v1/detach", post_detach, .locked = false},
+	{"GET", "/metrics", "/metrics", get_metrics, .locked = true, .public = true},
+};
+const size_t route_count = sizeof(routes) / sizeof(routes[0]);
