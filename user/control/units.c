@@ -276,8 +276,14 @@ const char *unit_number(const char *text, uint64_t *ret_thousandths)
 	const char *p = text;
 	uint64_t whole, part = 0;
 
-	if (number(&p, &whole) == NUMBER_NONE)
+	switch (number(&p, &whole)) {
+	case NUMBER_NONE:
 		return *text == '-' || !*text ? not_a_number(text) : "is not a number";
+	case NUMBER_HUGE:
+		return "is too large";
+	case NUMBER_OK:
+		break;
+	}
 	if (*p == '.') {
 		const char *digits = ++p;
 
