@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* bench.c: ns per packet of the packet path beside what people use today. See README.md. */
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <getopt.h>
+#include <linux/if_link.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/bench/bench.h"
+
+static const char usage[] = "usage: bench [--quick] [--only-peers] [--rounds N] [--json FILE] [--strict] [--verbose]\n"
+			    "  --quick       fewer rounds, at most 60 s\n"
+			    "  --only-peers  without sluice: bare programs, nftables, iptables\n"
+			    "  --rounds N    1 to 64 rounds (default 21; quick 7)\n"
+			    "  --json FILE   where the figures go (default build/bench.json)\n"
+			    "  --strict      exit 1 if a goal is missed\n";
+
+static double seconds(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static int attach_bare(struct bench *bench, enum subject subject)
+{
+	int r = topology_enter(bench->topology, subject);
+
+	r = r
+		    ?: bpf_xdp_attach(topology_far_index(bench->topology, subject),
+				      loader_bare_fd(bench->loader, subject), XDP_FLAGS_DRV_MODE, NULL);
+	return topology_enter_generator(bench->topology) ?: r;
+}
+
+static int set_up(struct bench *bench, bool only_peers)
+{
+	int r = topology_make(&bench->topology);
+
+	r = r ?: topology_enter_generator(bench->topology);
+	r = r ?: loader_make(&bench->loader);
+	r = r ?: attach_bare(bench, SUBJECT_DROP);
+	r = r ?: attach_bare(bench, SUBJECT_PASS);
+	if (r) {
+		fprintf(stderr, "bench: cannot set up the namespaces: %s\n", strerror(-r));
+		return r;
+	}
+	if (only_peers)
+		return 0;
+	r = sluice_make(&bench->sluice, bench->topology);
+	if (r)
+		return r;
+	bench->results->has_sluice = true;
+	bench->results->mode = sluice_mode(bench->sluice);
+	return sluice_sizes(bench->sluice, &bench->results->xlated, &bench->results->jited, &bench->results->verified);
+}
+
+static void tear_down(struct bench *bench)
+{
+	sluice_destroy(&bench->sluice);
+	loader_destroy(&bench->loader);
+	topology_destroy(&bench->topology);
+}
+
+static int pin_to_last_cpu(void)
+{
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET((size_t)sysconf(_SC_NPROCESSORS_ONLN) - 1, &cpus);
+	return sched_setaffinity(0, sizeof(cpus), &cpus) ? -errno : 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"quick", no_argument, NULL, 'q'},
+		{"only-peers", no_argument, NULL, 'p'},
+		{"parts", required_argument, NULL, 'P'},
+		{"rounds", required_argument, NULL, 'r'},
+		{"json", required_argument, NULL, 'j'},
+		{"strict", no_argument, NULL, 's'},
+		{"verbose", no_argument, NULL, 'v'},
+		{"help", no_argument, NULL, 'h'},
+		{},
+	};
+	static struct results results;
+	struct bench bench = {.results = &results};
+	const char *json = "build/bench.json", *parts = "live,run,accuracy";
+	bool only_peers = false, strict = false;
+	int option, r, missed = 0;
+	double start = seconds();
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (option) {
+		case 'q':
+			results.quick = true;
+			break;
+		case 'p':
+			only_peers = true;
+			break;
+		case 'r':
+			results.rounds = (unsigned)atoi(optarg);
+			break;
+		case 'P':
+			parts = optarg;
+			break;
+		case 'j':
+			json = optarg;
+			break;
+		case 's':
+			strict = true;
+			break;
+		case 'v':
+			bench.verbose = true;
+			break;
+		default:
+			fputs(usage, option == 'h' ? stdout : stderr);
+			return option == 'h' ? 0 : 2;
+		}
+	}
+	if (!results.rounds)
+		results.rounds = results.quick ? 7 : 21;
+	results.cpus = sysconf(_SC_NPROCESSORS_ONLN) >= 2 ? 2 : 1;
+	r = set_up(&bench, only_peers);
+	r = r ?: pin_to_last_cpu();
+	if (!r && strstr(parts, "live"))
+		r = measure_live(&bench);
+	if (!r && strstr(parts, "run"))
+		r = measure_runs(&bench);
+	if (!r && bench.sluice && strstr(parts, "accuracy"))
+		r = measure_accuracy(&bench);
+	tear_down(&bench);
+	if (r)
+		return 1;
+	results.seconds = seconds() - start;
+	report_text(&results, stdout);
+	missed = report_rows(&results, stdout);
+	r = report_json(&results, json);
+	if (r)
+		fprintf(stderr, "bench: cannot write %s: %s\n", json, strerror(-r));
+	return r || (strict && missed) ? 1 : 0;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * bench.h: what the parts of the bench share.
+ *
+ *   gen namespace             one namespace per subject
+ *   [generator] --redirect--> near ==veth== far   XDP program, nftables or iptables rules; every frame dies here
+ *
+ * All far ends have the same addresses, so each subject gets the very same frames. A frame is made, redirected,
+ * received and judged on one CPU, inside one loop of the kernel: its time over frames is the cost of the whole way,
+ * and the difference to bare_drop (or bare_pass) of the same round is the cost of the subject.
+ */
+#ifndef SLUICE_BENCH_H
+#define SLUICE_BENCH_H
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define BENCH_MAX_CPUS 2
+#define BENCH_MAX_ROUNDS 64
+
+struct slc_counters;
+
+/* Ports of the services under test: one per way through the pipeline. */
+#define PORT_SOURCE 7001 /* refused by the bucket of the source */
+#define PORT_TOTAL 7002 /* each source passes its own bucket, the service's refuses */
+#define PORT_GATE 7003 /* every stage lets it through, with a real listener */
+#define PORT_EXACT_SOURCE 7004 /* accuracy: one source at its rate */
+#define PORT_EXACT_TOTAL 7005 /* accuracy: a service at its rate */
+
+#define SERVICE_ADDR "10.77.0.1" /* of every far end */
+#define SERVICE_ADDR_HOST 0x0a4d0001u
+
+/* --- topology.c ------------------------------------------------------------------------------------------------- */
+
+enum subject {
+	SUBJECT_DROP, /* XDP_DROP and nothing else */
+	SUBJECT_PASS, /* XDP_PASS, then dropped by the ingress hook */
+	SUBJECT_SLUICE, /* passed frames: dropped by the same hook */
+	SUBJECT_NFT, /* no XDP: dynamic set with `limit rate over` in raw prerouting */
+	SUBJECT_NFT_INGRESS, /* the same set in the ingress hook: the best place nftables has */
+	SUBJECT_IPTABLES, /* no XDP: hashlimit in raw PREROUTING */
+	SUBJECT_COUNT
+};
+
+struct topology;
+int topology_make(struct topology **ret);
+void topology_destroy(struct topology **topology);
+int topology_near(const struct topology *topology, enum subject subject); /* ifindex in the generator's namespace */
+const char *topology_far(const struct topology *topology, enum subject subject); /* name inside its namespace */
+int topology_far_index(const struct topology *topology, enum subject subject);
+/* The calling thread moves; threads made later start where their maker is. */
+int topology_enter(const struct topology *topology, enum subject subject);
+int topology_enter_generator(const struct topology *topology);
+/* Frames that reached the far end, modulo 2^32; lost before it: ring of the veth full. */
+int topology_received(const struct topology *topology, enum subject subject, uint32_t *ret);
+/* Frames that nftables or iptables refused for their rate, and those it let through to the last rule. */
+int topology_peer_counters(const struct topology *topology, enum subject subject, uint64_t *limited, uint64_t *within);
+int nft_counter(const char *family, const char *table, const char *name, uint64_t *ret); /* nftcount.c: packets */
+int shell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* --- load.c ------------------------------------------------------------------------------------------------------ */
+
+struct load {
+	int ifindex; /* near end */
+	uint16_t dport;
+	bool ack; /* ACK of an established connection instead of a SYN */
+	uint32_t sources; /* 0: whole unicast space */
+	bool sweep;
+	unsigned frames; /* per CPU */
+	unsigned cpus;
+};
+
+struct load_result {
+	double ns; /* per frame and CPU, mean over CPUs */
+	bool disturbed; /* somebody else had the CPU in the middle of it */
+	uint64_t frames; /* that were redirected */
+	double seconds; /* loader_pace(): from the first frame to the last */
+};
+
+struct loader;
+int loader_make(struct loader **ret);
+void loader_destroy(struct loader **loader);
+int loader_run(struct loader *loader, const struct load *load, struct load_result *ret);
+/*
+ * Sends `rate` frames a second, on all CPUs together, for `seconds`; calls `sample` about once a ms meanwhile.
+ * `frames` of the load does not matter, `ns` of the result neither.
+ */
+int loader_pace(struct loader *loader, const struct load *load, double rate, double seconds, void (*sample)(void *arg),
+		void *arg, struct load_result *ret);
+/* Bare programs: descriptors for attaching; they live as long as the loader. */
+int loader_bare_fd(const struct loader *loader, enum subject subject);
+/* PROG_TEST_RUN of `prog_fd` behind the wrapper that varies the source: ns per run, and the last run's action. */
+int loader_test_run(struct loader *loader, int prog_fd, const struct load *load, double *ret_ns, uint32_t *ret_action);
+
+/* --- sluice.c: the program under test ------------------------------------------------------------------------------ */
+
+struct sluice;
+int sluice_make(struct sluice **ret, const struct topology *topology);
+void sluice_destroy(struct sluice **sluice);
+int sluice_prog_fd(const struct sluice *sluice);
+const char *sluice_mode(const struct sluice *sluice); /* native or generic */
+/* Counters of the service at `port`; port 0: of what belongs to no service. */
+int sluice_counters(const struct sluice *sluice, uint16_t port, struct slc_counters *ret);
+int sluice_sizes(const struct sluice *sluice, uint32_t *ret_xlated, uint32_t *ret_jited, uint32_t *ret_verified);
+
+/* Limits of the accuracy services. */
+#define EXACT_RATE 50000 /* per second */
+#define EXACT_BURST 1000
+
+/* --- measure.c: rounds -------------------------------------------------------------------------------------------- */
+
+enum scenario {
+	BARE_DROP,
+	BARE_PASS,
+	REFUSED_SOURCE,
+	REFUSED_TOTAL,
+	ESTABLISHED,
+	ADMITTED,
+	NFT,
+	NFT_INGRESS,
+	IPTABLES,
+	SCENARIO_COUNT
+};
+
+struct scenario_info {
+	const char *name; /* in JSON */
+	const char *label; /* in the table */
+	enum subject subject;
+	enum scenario base; /* what its cost is over */
+	uint16_t dport;
+	bool ack;
+};
+extern const struct scenario_info scenarios[SCENARIO_COUNT];
+
+#define SPREADS 5
+struct spread_info {
+	uint32_t sources; /* 0: whole unicast space */
+	const char *label;
+	const char *name;
+};
+extern const struct spread_info spreads[SPREADS];
+
+struct cell {
+	unsigned rounds;
+	double ns[BENCH_MAX_ROUNDS];
+	double over[BENCH_MAX_ROUNDS]; /* minus the base of the same round */
+	uint64_t sent, received;
+	double limited; /* part of the frames that was refused by a rate, where known; else < 0 */
+	double expected; /* part of the frames that met the verdict the scenario is named after; else < 0 */
+};
+
+struct run_cell { /* PROG_TEST_RUN */
+	unsigned rounds;
+	double ns[BENCH_MAX_ROUNDS];
+	double over[BENCH_MAX_ROUNDS];
+};
+
+struct accuracy {
+	const char *limit; /* source or total */
+	unsigned cpus;
+	double factor; /* offered over the limit */
+	double seconds;
+	uint64_t offered, admitted;
+	double allowed; /* rate x t + burst over the whole run */
+	double worst; /* largest excess over rate x t + burst in any interval between two readings, in admissions */
+};
+
+#define ACCURACY_ROWS 8
+struct results {
+	bool quick, has_sluice;
+	unsigned cpus; /* 1 or 2 columns measured */
+	unsigned rounds;
+	struct cell cells[BENCH_MAX_CPUS][SPREADS][SCENARIO_COUNT];
+	struct run_cell runs[SPREADS][SCENARIO_COUNT];
+	struct accuracy accuracy[ACCURACY_ROWS];
+	unsigned accuracy_count;
+	uint32_t xlated, jited, verified;
+	const char *mode;
+	unsigned slices, disturbed; /* measured, and of these with somebody else on the CPU */
+	double seconds; /* the whole bench */
+};
+
+struct bench {
+	struct topology *topology;
+	struct loader *loader;
+	struct sluice *sluice; /* NULL: without */
+	struct results *results;
+	bool verbose;
+};
+
+int measure_live(struct bench *bench);
+int measure_runs(struct bench *bench);
+int measure_accuracy(struct bench *bench);
+
+/* --- report.c ------------------------------------------------------------------------------------------------------ */
+
+double median(const double *values, unsigned count);
+void report_text(const struct results *results, FILE *out);
+int report_json(const struct results *results, const char *path);
+/* PASS or MISS for rows 1 to 4 of DESIGN section 9; returns how many missed. */
+int report_rows(const struct results *results, FILE *out);
+
+#endif /* SLUICE_BENCH_H */
