@@ -227,11 +227,21 @@ static void clear_counters(struct rig *rig)
 		bpf_map_update_elem(bpf_map__fd(rig->skel->maps.slc_counters), &state, rig->scratch, BPF_ANY);
 }
 
+static void clear_budget(struct rig *rig)
+{
+	struct slc_budget *full = calloc(rig->cpus, sizeof(*full));
+	uint32_t zero = 0;
+
+	bpf_map_update_elem(bpf_map__fd(rig->skel->maps.slc_budget), &zero, full, BPF_ANY);
+	free(full);
+}
+
 static void clear(struct rig *rig)
 {
 	const struct sluice_bpf *skel = rig->skel;
 
 	clear_counters(rig);
+	clear_budget(rig);
 	memset(rig->control, 0, mapped_bytes(skel->maps.slc_control));
 	memset(rig->ports, 0, mapped_bytes(skel->maps.slc_ports));
 	memset(rig->decision, 0, mapped_bytes(skel->maps.slc_decision));
@@ -333,7 +343,16 @@ void rig_policy_source(struct slc_policy *p, uint64_t interval_ns, uint32_t burs
 
 void rig_policy_wide(struct slc_policy *p, uint64_t interval_ns, uint32_t burst, uint8_t v4, uint8_t v6)
 {
+	uint8_t shift = shift_for(interval_ns * burst);
+
 	p->flags |= SLC_P_WIDE;
+	if (shift > p->shift) { /* one unit for both tiers: the coarser one */
+		uint32_t own = p->source_depth / p->source_interval;
+
+		p->source_interval = to_units((uint64_t)p->source_interval << p->shift, shift);
+		p->source_depth = p->source_interval * own;
+		p->shift = shift;
+	}
 	p->wide_interval = to_units(interval_ns, p->shift);
 	p->wide_depth = p->wide_interval * burst;
 	p->wide_v4_prefix = v4;
@@ -346,7 +365,7 @@ void rig_policy_total(struct slc_policy *p, uint64_t interval_ns, uint32_t burst
 	p->total_interval16 = interval_ns << 4;
 	p->total_depth16 = p->total_interval16 * burst;
 	for (int c = 0; c < SLC_CLASS_COUNT; c++)
-		p->theta_q16[c] = THETA_PERCENT[c] * 65536 / 100;
+		p->theta_q16[c] = (THETA_PERCENT[c] * 65536 + 99) / 100;
 	p->share_depth16 = NS_PER_S << 4;
 }
 
@@ -397,6 +416,8 @@ static void write_service(struct rig *rig, const struct slc_policy *policy, uint
 
 uint16_t rig_service(struct rig *rig, struct slc_policy *policy, const char *addr, uint16_t port)
 {
+	struct slc_decision_half half;
+
 	policy->uid = rig->control->next_uid++;
 	policy->state = rig->states++;
 	policy->set_base = rig->next_set;
@@ -404,6 +425,8 @@ uint16_t rig_service(struct rig *rig, struct slc_policy *policy, const char *add
 	if (rig->next_set > rig->control->source_sets)
 		die("%s: no sets left in slc_sources", policy->name);
 	write_service(rig, policy, write_policy(rig, policy), addr, port);
+	half = rig_decision();
+	rig_decide(rig, policy->state, &half);
 	return policy->state;
 }
 
@@ -491,6 +514,21 @@ void rig_known(struct rig *rig, uint32_t uid, const char *addr, uint64_t until_n
 	rig->control->flags |= SLC_F_KNOWN;
 }
 
+struct slc_decision_half rig_decision(void)
+{
+	struct slc_decision_half half = {
+		.valid_until_ns = rig_now() + 3600 * NS_PER_S,
+		.slice_shift = 24,
+		.slices = 12,
+		.handshake_ns = 12ULL << 24,
+		.listeners = 1,
+	};
+
+	for (int c = 0; c < SLC_CLASS_COUNT; c++)
+		half.completion_q16[c] = 65536;
+	return half;
+}
+
 void rig_decide(struct rig *rig, uint16_t state, const struct slc_decision_half *half)
 {
 	struct slc_decision *d = &rig->decision[state];
@@ -507,6 +545,22 @@ void rig_override(struct rig *rig, uint16_t state, const struct slc_override_hal
 
 	o->half[index] = *half;
 	__atomic_store_n(&o->word, index, __ATOMIC_RELEASE);
+}
+
+void rig_age_flows(struct rig *rig, uint32_t ms)
+{
+	uint32_t ticks = (ms * NS_PER_MS + (1 << 20) - 1) >> 20;
+
+	for (uint32_t set = 0; set < rig->control->flow_sets; set++) {
+		for (int w = 0; w < SLC_FLOW_WAYS; w++) {
+			struct slc_flow *flow = &rig->flows[set].way[w];
+
+			if (!flow->head.word)
+				continue;
+			flow->head.last_ms -= ticks;
+			flow->last_ns -= ms * NS_PER_MS;
+		}
+	}
 }
 
 bool rig_set_open(struct rig *rig, const char *addr, uint32_t uid, uint32_t open)
@@ -698,7 +752,12 @@ void rig_expect_many(struct rig *rig, const struct packet *packet, uint32_t coun
 {
 	struct slc_counters before = rig_all_counters(rig), after;
 
-	rig_repeat(rig, packet, count);
+	if (count >= 2000) {
+		rig_repeat(rig, packet, count);
+	} else {
+		for (uint32_t i = 0; i < count; i++)
+			rig_run(rig, packet, NULL);
+	}
 	after = rig_all_counters(rig);
 	if (rig_reason(&after.enforced, reason) - rig_reason(&before.enforced, reason) == count &&
 	    rig_reason_sum(&after.enforced) - rig_reason_sum(&before.enforced) == count)

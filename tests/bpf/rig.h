@@ -80,8 +80,13 @@ void rig_rate_override(struct rig *rig, uint32_t uid, const char *addr, uint8_t 
 void rig_order(struct rig *rig, const char *addr, uint8_t prefix, const struct slc_rule *rule);
 void rig_order_delete(struct rig *rig, const char *addr, uint8_t prefix);
 void rig_known(struct rig *rig, uint32_t uid, const char *addr, uint64_t until_ns);
+/* Nothing decided: valid for an hour, p = 1, H = 201 ms, one listener. rig_service() pushes it. */
+struct slc_decision_half rig_decision(void);
 void rig_decide(struct rig *rig, uint16_t state, const struct slc_decision_half *half);
 void rig_override(struct rig *rig, uint16_t state, const struct slc_override_half *half);
+
+/* Makes every record of slc_flows older by so much: time that tests need not wait for. */
+void rig_age_flows(struct rig *rig, uint32_t ms);
 
 /* Sources with open connections, as sockops would have counted them. Needs one attempt of `addr` before. */
 bool rig_set_open(struct rig *rig, const char *addr, uint32_t uid, uint32_t open);
