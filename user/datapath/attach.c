@@ -5,6 +5,10 @@
  * A link rather than a netlink attach: it cannot be displaced by another tool, survives kill -9, and is updated in
  * place, in the mode it has. A dead controller's link is found by its pin, or by its program's maps if the pin is
  * lost. Programs of others are never displaced: the hook is then refused with their id and name.
+ *
+ * Where other tools have put libxdp's dispatcher on the hook already, ours joins it (dispatcher.c). We do not start one:
+ * libxdp replaces a program by attaching the new beside the old, and needs the kernel to take program extensions, while
+ * a link's program is replaced in one step on every kernel.
  */
 #include "user/datapath/links.h"
 
@@ -15,6 +19,7 @@
 
 #include "sluice.skel.h"
 #include "user/datapath/device.h"
+#include "user/datapath/dispatcher.h"
 
 #define ATTACH_TRIES 3 /* another agent may attach or detach between our look and our attach (c122) */
 
@@ -53,18 +58,10 @@ static int fill_state(int ifindex, struct attach_state *state)
 	return 0;
 }
 
-static uint32_t control_id(const struct datapath *dp)
-{
-	struct bpf_map_info info = {0};
-	uint32_t len = sizeof(info);
-
-	return bpf_obj_get_info_by_fd(dp->maps.fd[MAP_control], &info, &len) < 0 ? 0 : info.id;
-}
-
 /* A link of ours on this interface whose pin was lost. */
 static int find_lost_link(const struct datapath *dp, int ifindex, int *ret_fd)
 {
-	uint32_t id = 0, control = control_id(dp);
+	uint32_t id = 0, control = map_id_of(dp->maps.fd[MAP_control]);
 
 	while (bpf_link_get_next_id(id, &id) == 0) {
 		_cleanup_fd_ int fd = bpf_link_get_fd_by_id(id), prog = -1;
@@ -227,6 +224,8 @@ static int attach(struct datapath *dp, const char *ifname, int wanted, struct at
 		r = link_info(fd, &info);
 		if (r == 0)
 			r = adopt_link(dp, fd, &info, wanted, state);
+	} else if (dispatcher_present(ifindex)) {
+		return dispatcher_attach(dp, ifname, ifindex, state);
 	} else {
 		r = create_in_mode(dp, ifname, ifindex, wanted, &fd, state);
 		if (r == 0)
@@ -264,7 +263,7 @@ int datapath_detach_interface(struct datapath *dp, const char *ifname)
 	if (r == 0)
 		r = link_open(path, &fd, &info);
 	if (r == -ENOENT)
-		return 0;
+		return dispatcher_leave(dp, (int)if_nametoindex(ifname));
 	if (r < 0)
 		return r;
 	if (!link_is_dead(&info)) {

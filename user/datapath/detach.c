@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "user/datapath/dispatcher.h"
+
 #define OUR_MAPS_MAX 8 /* slc_control: pinned, and that of a migration under way */
 
 struct ours {
@@ -29,8 +31,9 @@ static void remember_map(const char *path, struct ours *ours)
 		ours->id[ours->count++] = info.id;
 }
 
-static bool program_is_ours(uint32_t prog_id, const struct ours *ours)
+static bool program_is_ours(uint32_t prog_id, const void *arg)
 {
+	const struct ours *ours = arg;
 	_cleanup_fd_ int fd = bpf_prog_get_fd_by_id(prog_id);
 	bool uses = false;
 
@@ -149,6 +152,15 @@ static size_t detach_lost(const struct ours *ours, struct bpf_link_info *ret_lef
 	return left;
 }
 
+static void leave_dispatchers(const struct ours *ours)
+{
+	struct if_nameindex *list = if_nameindex();
+
+	for (struct if_nameindex *i = list; i && i->if_index; i++)
+		dispatcher_detach((int)i->if_index, program_is_ours, ours); /* verified below */
+	if_freenameindex(list);
+}
+
 /* The truth from the interfaces themselves (c104): ours in any mode, by link or by netlink. */
 static int verify_interfaces(const struct ours *ours, char *why, size_t why_len)
 {
@@ -160,7 +172,8 @@ static int verify_interfaces(const struct ours *ours, char *why, size_t why_len)
 
 		if (bpf_xdp_query((int)i->if_index, 0, &opts) < 0)
 			continue;
-		uint32_t ids[] = {opts.prog_id, opts.drv_prog_id, opts.skb_prog_id, opts.hw_prog_id};
+		uint32_t ids[] = {opts.prog_id, opts.drv_prog_id, opts.skb_prog_id, opts.hw_prog_id,
+				  dispatcher_find((int)i->if_index, program_is_ours, ours)};
 
 		for (size_t n = 0; n < ARRAY_SIZE(ids) && r == 0; n++)
 			if (ids[n] && program_is_ours(ids[n], ours))
@@ -193,6 +206,7 @@ int datapath_detach_all(const char *pins, char *why, size_t why_len)
 		return because(-EBUSY, why, why_len, "%zu attachments are left: program id %u on %s %u", count,
 			       left.prog_id, left.type == BPF_LINK_TYPE_XDP ? "interface" : "cgroup",
 			       left.type == BPF_LINK_TYPE_XDP ? left.xdp.ifindex : (uint32_t)left.cgroup.cgroup_id);
+	leave_dispatchers(&ours);
 	r = verify_interfaces(&ours, why, why_len);
 	if (r < 0)
 		return r; /* pins stay: they name what is still in force */

@@ -125,6 +125,7 @@ struct mapping {
 /* Entries of a table that the configuration sizes; 0: any other map. */
 uint32_t table_entries(const struct datapath_options *options, enum map map);
 int shape_of(int fd, struct shape *ret_shape);
+uint32_t map_id_of(int fd); /* 0 on failure */
 bool shape_equal(const struct shape *a, const struct shape *b);
 int maps_open_pinned(const char *pins, struct maps *ret_maps); /* -ENOENT: none at all */
 void maps_close(struct maps *maps);
@@ -179,6 +180,7 @@ struct datapath {
 	struct maps maps;
 	bool carried; /* PLAN_MIGRATE: the old secret is known, so old hashes mean something */
 	bool shared[MAP_COUNT]; /* maps.fd is the pinned one */
+	uint32_t old_control_id; /* after a migration: slc_control that programs behind a dispatcher may still use */
 	struct maps old; /* PLAN_MIGRATE: the pinned ones */
 	struct mapping old_sources;
 	struct slc_control *control;

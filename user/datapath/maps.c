@@ -65,6 +65,14 @@ int shape_of(int fd, struct shape *ret_shape)
 	return 0;
 }
 
+uint32_t map_id_of(int fd)
+{
+	struct bpf_map_info info = {0};
+	uint32_t len = sizeof(info);
+
+	return bpf_obj_get_info_by_fd(fd, &info, &len) < 0 ? 0 : info.id;
+}
+
 bool shape_equal(const struct shape *a, const struct shape *b)
 {
 	return a->type == b->type && a->key_size == b->key_size && a->value_size == b->value_size &&

@@ -322,6 +322,7 @@ void migrate_finish(struct datapath *dp)
 	if (dp->plan != PLAN_MIGRATE)
 		return;
 	mapping_close(&dp->old_sources);
+	dp->old_control_id = dp->old.fd[MAP_control] < 0 ? 0 : map_id_of(dp->old.fd[MAP_control]);
 	maps_close(&dp->old);
 	dp->modes.migrated = true;
 	dp->plan = PLAN_SETTLED;

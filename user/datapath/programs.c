@@ -150,8 +150,6 @@ int program_uses_map(int prog_fd, uint32_t map_id, bool *ret_uses)
 bool program_is_current(const struct datapath *dp, uint32_t prog_id, const struct bpf_program *prog)
 {
 	struct bpf_prog_info theirs = {0}, ours = {0};
-	struct bpf_map_info control = {0};
-	uint32_t len = sizeof(control);
 	_cleanup_fd_ int fd = bpf_prog_get_fd_by_id(prog_id);
 	bool uses = false;
 
@@ -159,8 +157,8 @@ bool program_is_current(const struct datapath *dp, uint32_t prog_id, const struc
 		return false;
 	if (theirs.id == ours.id)
 		return true;
-	if (theirs.type != ours.type || memcmp(theirs.tag, ours.tag, sizeof(ours.tag)) != 0)
+	if (theirs.type != ours.type && theirs.type != BPF_PROG_TYPE_EXT) /* behind a dispatcher */
 		return false;
-	return bpf_obj_get_info_by_fd(dp->maps.fd[MAP_control], &control, &len) == 0 &&
-	       program_uses_map(fd, control.id, &uses) == 0 && uses;
+	return memcmp(theirs.tag, ours.tag, sizeof(ours.tag)) == 0 &&
+	       program_uses_map(fd, map_id_of(dp->maps.fd[MAP_control]), &uses) == 0 && uses;
 }
