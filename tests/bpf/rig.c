@@ -462,7 +462,7 @@ static uint32_t bits_of(const char *addr, uint8_t prefix)
 	return strchr(addr, ':') ? prefix : 96 + prefix;
 }
 
-static void write_trust(struct rig *rig, uint32_t scope, const char *addr, uint8_t prefix, const struct slc_rule *rule)
+void rig_scope(struct rig *rig, uint32_t scope, const char *addr, uint8_t prefix, const struct slc_rule *rule)
 {
 	struct slc_trust_key key = {.prefixlen = 32 + bits_of(addr, prefix), .scope = scope};
 
@@ -473,13 +473,8 @@ static void write_trust(struct rig *rig, uint32_t scope, const char *addr, uint8
 
 void rig_trust(struct rig *rig, const char *addr, uint8_t prefix, const struct slc_rule *rule)
 {
-	write_trust(rig, SLC_SCOPE_ALL, addr, prefix, rule);
+	rig_scope(rig, SLC_SCOPE_ALL, addr, prefix, rule);
 	rig->control->global[index_now(rig)].has_trust = 1;
-}
-
-void rig_rate_override(struct rig *rig, uint32_t uid, const char *addr, uint8_t prefix, const struct slc_rule *rule)
-{
-	write_trust(rig, uid, addr, prefix, rule);
 }
 
 void rig_order(struct rig *rig, const char *addr, uint8_t prefix, const struct slc_rule *rule)

@@ -76,7 +76,8 @@ void rig_replace_policy(struct rig *rig, const struct slc_policy *policy, const 
 void rig_management(struct rig *rig, uint16_t port);
 
 void rig_trust(struct rig *rig, const char *addr, uint8_t prefix, const struct slc_rule *rule);
-void rig_rate_override(struct rig *rig, uint32_t uid, const char *addr, uint8_t prefix, const struct slc_rule *rule);
+/* SLC_SCOPE_OWN, or the uid of the service whose source.overrides this is */
+void rig_scope(struct rig *rig, uint32_t scope, const char *addr, uint8_t prefix, const struct slc_rule *rule);
 void rig_order(struct rig *rig, const char *addr, uint8_t prefix, const struct slc_rule *rule);
 void rig_order_delete(struct rig *rig, const char *addr, uint8_t prefix);
 void rig_known(struct rig *rig, uint32_t uid, const char *addr, uint64_t until_ns);

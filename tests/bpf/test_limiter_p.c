@@ -248,9 +248,9 @@ static void test_rate_overrides_by_prefix(void **state)
 	rig_service(rig, &p, SERVER4, 443);
 	rule.interval = p.source_interval;
 	rule.depth = p.source_interval * 9;
-	rig_rate_override(rig, p.uid, "192.0.2.0", 24, &rule);
+	rig_scope(rig, p.uid, "192.0.2.0", 24, &rule);
 	rule.depth = p.source_interval * 2;
-	rig_rate_override(rig, p.uid, "192.0.2.128", 25, &rule);
+	rig_scope(rig, p.uid, "192.0.2.128", 25, &rule);
 	assert_int_equal(PASSES(20, .from = "192.0.2.1"), 9);
 	assert_int_equal(PASSES(20, .from = "192.0.2.129"), 2);
 	assert_int_equal(PASSES(20, .from = "192.0.3.1"), 5);
