@@ -10,7 +10,6 @@
 
 #define LISTEN_TABLE 1024 /* slc_services_inner */
 
-static const struct cidr everything6 = {.prefix = 0};
 static const struct cidr everything4 = {.addr = {[10] = 0xff, [11] = 0xff}, .prefix = 96};
 
 static bool covers_ipv4(const struct cidr *cidr)
@@ -90,6 +89,14 @@ static void check_bucket(struct load *load, size_t service, const struct bucket_
 	blame_service(load, service, bucket->rate.set ? rate : burst, what);
 }
 
+/* Of two keys the one that was given: the other is a default. */
+static const char *given(const struct load *load, size_t service, const char *name, const char *other)
+{
+	const struct setting *setting = config_service_setting(load, service, name);
+
+	return setting && setting->line ? name : other;
+}
+
 static void check_source(struct load *load, size_t index)
 {
 	const struct service_config *service = &load->config->services[index];
@@ -102,14 +109,14 @@ static void check_source(struct load *load, size_t index)
 		blame_service(load, index, "source.overrides.cidr",
 			      "overrides are exceptions to source.rate, which must be set too");
 	if (service->has_wide && service->wide_v4_prefix >= service->v4_prefix) {
-		snprintf(what, sizeof(what), "%u is not shorter than source.ipv4_prefix, %u", service->wide_v4_prefix,
-			 service->v4_prefix);
-		blame_service(load, index, "source.wide.ipv4_prefix", what);
+		snprintf(what, sizeof(what), "source.wide.ipv4_prefix, %u, is not shorter than source.ipv4_prefix, %u",
+			 service->wide_v4_prefix, service->v4_prefix);
+		blame_service(load, index, given(load, index, "source.wide.ipv4_prefix", "source.ipv4_prefix"), what);
 	}
 	if (service->has_wide && service->wide_v6_prefix >= service->v6_prefix) {
-		snprintf(what, sizeof(what), "%u is not shorter than source.ipv6_prefix, %u", service->wide_v6_prefix,
-			 service->v6_prefix);
-		blame_service(load, index, "source.wide.ipv6_prefix", what);
+		snprintf(what, sizeof(what), "source.wide.ipv6_prefix, %u, is not shorter than source.ipv6_prefix, %u",
+			 service->wide_v6_prefix, service->v6_prefix);
+		blame_service(load, index, given(load, index, "source.wide.ipv6_prefix", "source.ipv6_prefix"), what);
 	}
 	for (size_t i = 0; i < service->override_count; i++) {
 		const struct cidr *cidr = &service->overrides[i].cidr;
@@ -351,6 +358,15 @@ static void check_cycles(struct load *load)
 
 /* --- trust ------------------------------------------------------------------------------------------------------ */
 
+const char *config_trust_problem(enum trust_action action, const struct cidr *cidr)
+{
+	if (!covers_ipv4(cidr))
+		return NULL;
+	if (action == TRUST_DENY)
+		return "would deny everyone; deny prefixes, or stop a service by \"sluicectl level NAME 4\"";
+	return cidr->prefix < 96 ? "would take in IPv4 too; 2000::/3 is the IPv6 Internet" : NULL;
+}
+
 static void check_trust_entry(struct load *load, size_t index)
 {
 	static const char *const actions[] = {"allow", "deny", "class"};
@@ -372,16 +388,12 @@ static void check_trust_entry(struct load *load, size_t index)
 		problem = "action: class needs class: vip, known, stranger or low";
 	else if (entry->action != TRUST_CLASS && class)
 		problem = "class: is for action: class only";
-	else if (cidr && entry->action == TRUST_DENY && covers_ipv4(&entry->cidr))
-		problem = "would deny everyone; deny prefixes, or stop a service by \"sluicectl level NAME 4\"";
-	else if (cidr && entry->cidr.prefix < 96 && covers_ipv4(&entry->cidr))
-		problem = "would take in IPv4 too; 2000::/3 is the IPv6 Internet";
+	else if (cidr)
+		problem = config_trust_problem(entry->action, &entry->cidr);
 	if (problem)
 		report_error(load->report, blame->line, blame->column, "trust[%zu]: %s%s%s: %s", index + 1,
 			     cidr && cidr->kind == NODE_SCALAR ? cidr->text : "action ",
 			     cidr && cidr->kind == NODE_SCALAR ? ", action " : "", actions[entry->action], problem);
-	else if (cidr && !memcmp(&entry->cidr, &everything6, sizeof(everything6)))
-		report_warn(load->report, blame->line, blame->column, "trust[%zu]: covers every address", index + 1);
 }
 
 static int by_cidr(const void *left, const void *right)

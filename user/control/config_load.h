@@ -34,6 +34,9 @@ struct load {
 void config_walk(struct load *load);
 void config_check(struct load *load);
 
+/* What no rule may say of this prefix, as the end of a sentence; NULL: fine. */
+const char *config_trust_problem(enum trust_action action, const struct cidr *cidr);
+
 /* Reads trust_entries into trust; `hash` is continued over the files' bytes. */
 void listfile_expand(struct load *load, uint64_t *hash);
 uint64_t config_hash(uint64_t hash, const void *bytes, size_t len); /* FNV-1a */

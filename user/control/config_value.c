@@ -103,7 +103,7 @@ static unsigned distance(const char *a, const char *b)
 	return row[n];
 }
 
-/* A slip, not another word: at most a third of the letters differ, or one begins with the other. */
+/* A slip, not another word: about a third of the letters differ at most, or one begins with the other. */
 static bool is_near(const char *given, const char *known, unsigned *best)
 {
 	unsigned d = distance(given, known);
@@ -111,7 +111,7 @@ static bool is_near(const char *given, const char *known, unsigned *best)
 
 	if (shorter >= 4 && !strncmp(given, known, shorter) && d > 2)
 		d = 2;
-	if (d >= *best || d > 1 + strlen(known) / 3 || d >= strlen(known))
+	if (d >= *best || d > (strlen(known) + 1) / 3 || d >= strlen(known))
 		return false;
 	*best = d;
 	return true;

@@ -101,8 +101,13 @@ static void read_lines(struct list *list, char *text, size_t len)
 		if (!*word)
 			continue;
 		seen++;
-		if (parse_cidr(word, &cidr, why, sizeof(why)))
+		if (parse_cidr(word, &cidr, why, sizeof(why))) {
 			complain(list, number, "%s", why);
+			continue;
+		}
+		const char *problem = config_trust_problem(list->entry->action, &cidr);
+		if (problem)
+			complain(list, number, "%s %s", word, problem);
 		else if (list->load->config->trust_count < KEEP_MAX && !add(list, &cidr, base, number))
 			return;
 	}
