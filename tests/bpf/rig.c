@@ -578,14 +578,14 @@ bool rig_set_open(struct rig *rig, const char *addr, uint32_t uid, uint32_t open
 
 /* --- packets --------------------------------------------------------------------------------------------------------- */
 
-static int test_run(struct rig *rig, const struct packet *packet, uint32_t count, uint32_t flags, struct packet *out,
-		    uint32_t *ret_action)
+static int test_run(struct rig *rig, const void *bytes, uint32_t length, uint32_t count, uint32_t flags,
+		    struct packet *out, uint32_t *ret_action)
 {
-	struct xdp_md ctx = {.data_end = packet->length, .ingress_ifindex = rig->ifindex};
+	struct xdp_md ctx = {.data_end = length, .ingress_ifindex = rig->ifindex};
 	struct bpf_test_run_opts opts = {
 		.sz = sizeof(opts),
-		.data_in = packet->data,
-		.data_size_in = packet->length,
+		.data_in = bytes,
+		.data_size_in = length,
 		.data_out = out ? out->data : NULL,
 		.data_size_out = out ? sizeof(out->data) : 0,
 		.repeat = count,
@@ -597,39 +597,45 @@ static int test_run(struct rig *rig, const struct packet *packet, uint32_t count
 
 	if (err)
 		return err;
-	if (out) {
+	if (out)
 		out->length = opts.data_size_out;
-		out->l3 = packet->l3;
-		out->l4 = packet->l4;
-	}
 	if (ret_action)
 		*ret_action = opts.retval;
 	return 0;
 }
 
-uint32_t rig_repeat(struct rig *rig, const struct packet *packet, uint32_t count)
+static uint32_t run_or_die(struct rig *rig, const struct packet *packet, uint32_t count, struct packet *out)
 {
 	uint32_t action;
-	int err = test_run(rig, packet, count, 0, NULL, &action);
+	int err = test_run(rig, packet->data, packet->length, count, 0, out, &action);
 
 	if (err)
 		die("BPF_PROG_TEST_RUN of %u bytes: %s", packet->length, strerror(-err));
+	if (out) {
+		out->l3 = packet->l3;
+		out->l4 = packet->l4;
+	}
 	return action;
+}
+
+uint32_t rig_repeat(struct rig *rig, const struct packet *packet, uint32_t count)
+{
+	return run_or_die(rig, packet, count, NULL);
 }
 
 uint32_t rig_run(struct rig *rig, const struct packet *packet, struct packet *out)
 {
-	uint32_t action;
-	int err = test_run(rig, packet, 1, 0, out, &action);
+	return run_or_die(rig, packet, 1, out);
+}
 
-	if (err)
-		die("BPF_PROG_TEST_RUN of %u bytes: %s", packet->length, strerror(-err));
-	return action;
+int rig_run_bytes(struct rig *rig, const void *bytes, uint32_t length, uint32_t *ret_action)
+{
+	return test_run(rig, bytes, length, 1, 0, NULL, ret_action);
 }
 
 int rig_live(struct rig *rig, const struct packet *packet, uint32_t count)
 {
-	return test_run(rig, packet, count, BPF_F_TEST_XDP_LIVE_FRAMES, NULL, NULL);
+	return test_run(rig, packet->data, packet->length, count, BPF_F_TEST_XDP_LIVE_FRAMES, NULL, NULL);
 }
 
 /* --- counters ---------------------------------------------------------------------------------------------------------- */

@@ -96,6 +96,8 @@ bool rig_set_open(struct rig *rig, const char *addr, uint32_t uid, uint32_t open
 
 /* XDP action of one packet on this CPU; `out` may be NULL. */
 uint32_t rig_run(struct rig *rig, const struct packet *packet, struct packet *out);
+/* Any length, multi-buffer frames too; 0 or -errno. */
+int rig_run_bytes(struct rig *rig, const void *bytes, uint32_t length, uint32_t *ret_action);
 /* The same frame `count` times in the kernel's loop; the action of the last. Waits for RCU: for thousands, not for two. */
 uint32_t rig_repeat(struct rig *rig, const struct packet *packet, uint32_t count);
 /* As real frames: XDP_PASS goes up the stack of the namespace, XDP_TX out of the interface. 0 or -errno. */
