@@ -57,7 +57,7 @@ static enum MHD_Result send_text(struct MHD_Connection *connection, int status, 
 
 static enum MHD_Result send_json(struct MHD_Connection *connection, int status, json_t *json, const char *allow)
 {
-	char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL, *line = NULL;
+	char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL, *line = NULL;
 	int len = text ? asprintf(&line, "%s\n", text) : -1;
 
 	free(text);

@@ -758,7 +758,7 @@ json_t *override_json(const struct override *o, uint64_t now_ns)
 		clock_iso(o->until.wall_ms, until, sizeof(until));
 		json_object_set_new(json, "until", json_string(until));
 		json_object_set_new(json, "seconds_left",
-				    json_integer(o->until_ns > now_ns ? (o->until_ns - now_ns) / NS_PER_S : 0));
+				    json_integer(o->until_ns > now_ns ? (o->until_ns - now_ns + NS_PER_S - 1) / NS_PER_S : 0));
 	}
 	json_object_set_new(json, "inactive", o->inactive[0] ? json_string(o->inactive) : json_null());
 	return json;

@@ -431,7 +431,7 @@ static int post_detach(const struct call *call, struct reply *reply, struct prob
 	if (err)
 		return problem_say(problem, 500, "detach: %s", why[0] ? why : strerror(-err));
 	reply->last = true;
-	return reply_json(reply, json_pack("{s:b}", "detached", true));
+	return reply_json(reply, json_pack("{s:b, s:s}", "detached", true, "pins", call->d->pins));
 }
 
 /* --- table -------------------------------------------------------------------------------------------------------------------- */
