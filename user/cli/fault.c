@@ -34,11 +34,25 @@ static void print_line(FILE *out, const char *name, const char *text, size_t max
 	fputc('\n', out);
 }
 
+/* Several errors come as several lines. */
+static void print_message(FILE *out, const char *message)
+{
+	char line[4096];
+
+	do {
+		size_t len = strcspn(message, "\n");
+
+		snprintf(line, sizeof(line), "%.*s", (int)len, message);
+		fputs("sluicectl: ", out);
+		print_safe(out, line, sizeof(line));
+		fputc('\n', out);
+		message += len + (message[len] == '\n');
+	} while (*message);
+}
+
 void print_fault(FILE *out, const struct fault *fault)
 {
-	fputs("sluicectl: ", out);
-	print_safe(out, fault->message, 4096);
-	fputc('\n', out);
+	print_message(out, fault->message);
 	print_line(out, "key:", fault->key, VALUE_SHOWN);
 	print_line(out, "value:", fault->value, VALUE_SHOWN);
 	print_line(out, "accepted:", fault->accepted, 1024);

@@ -89,9 +89,10 @@ static void set_request(CURL *curl, const char *path, const char *method, const 
 	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
 	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
 	curl_easy_setopt(curl, CURLOPT_WRITEDATA, buffer);
-	if (text) {
-		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)strlen(text));
-		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, text);
+	/* Without a body too: a POST says that its length is 0. */
+	if (!strcmp(method, "POST")) {
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, text ? (long)strlen(text) : 0L);
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, text ? text : "");
 	}
 	curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
 }

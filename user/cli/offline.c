@@ -34,7 +34,7 @@ static void report_check(const struct invocation *inv, const struct diag *diag, 
 		print_json(answer);
 		json_decref(answer);
 	} else if (config) {
-		printf("%s: valid: %zu interfaces, %zu services, %zu trust rules\n", inv->args[0],
+		printf("%s: valid; interfaces: %zu, services: %zu, trust rules: %zu\n", inv->args[0],
 		       config->interface_count, config->service_count, config->trust_count);
 	}
 }

@@ -34,28 +34,24 @@ static const char *meaning(const char *reason)
 
 /* --- what binds ---------------------------------------------------------------------------------------------- */
 
-/* A limit is text or {value, origin}; a group of them may carry the origin. */
 static void print_value(const json_t *value)
 {
-	const json_t *inner = json_is_object(value) ? json_object_get(value, "value") : value;
 	char *text;
 
-	if (json_is_string(inner)) {
-		print_safe(stdout, json_string_value(inner), CELL);
-	} else {
-		text = json_dumps(inner ? inner : json_null(), JSON_ENCODE_ANY | JSON_COMPACT);
-		fputs(text ? text : "?", stdout);
-		free(text);
+	if (json_is_string(value)) {
+		print_safe(stdout, json_string_value(value), CELL);
+		return;
 	}
-	if (json_is_object(value) && *text_at(value, "origin"))
-		printf(" (%s)", text_at(value, "origin"));
+	text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+	fputs(text ? text : "none", stdout);
+	free(text);
 }
 
 static void name_limit(const json_t *service, const char *group, const char *first, const char *second)
 {
 	const json_t *limits = json_object_get(json_object_get(service, "limits"), group);
 
-	if (!json_object_get(limits, first))
+	if (!json_object_get(limits, first) || json_is_null(json_object_get(limits, first)))
 		return;
 	printf(": %s.%s ", group, first);
 	print_value(json_object_get(limits, first));
@@ -152,19 +148,19 @@ static json_t *growth(const json_t *earlier, const json_t *later)
 static void explain_refusals(const json_t *before, const json_t *now, double seconds)
 {
 	json_t *grown = growth(json_object_get(before, "refused"), json_object_get(now, "refused"));
-	double attempts = number_at(now, "attempts") - number_at(before, "attempts"), refused, most = 0;
+	double admitted = (number_at(now, "admitted") - number_at(before, "admitted")) / seconds, most = 0;
 	json_t *holder = json_pack("{s:O}", "refused", grown);
+	double refused = refused_total(holder) / seconds;
 	const char *reason = top_reason(grown, &most);
-	char buf[FIGURE];
 
-	refused = refused_total(holder);
+	/* Per second, not in percent of attempts: a client's repeated SYN is refused again, and is no new attempt. */
 	if (refused > 0) {
-		printf("refuses %s of %.0f attempts/s now, most as %s (%s)", percent_text(refused, attempts, buf),
-		       attempts / seconds, reason, meaning(reason));
+		printf("refuses %.0f/s and admits %.0f/s now; most as %s, %s", refused, admitted, reason,
+		       meaning(reason));
 		name_term(now, reason);
 		puts(".");
 	} else {
-		printf("nothing is refused now: %.0f attempts/s", attempts / seconds);
+		printf("nothing is refused now; admits %.0f/s", admitted);
 		if (number_at(json_object_get(now, "accept_queue"), "listeners") > 0)
 			name_queue(now);
 		puts(".");
@@ -204,11 +200,9 @@ static void print_override(const json_t *override)
 
 static void print_overrides_of(const json_t *service)
 {
-	const json_t *override = json_object_get(service, "override"), *item;
+	const json_t *item;
 	size_t i;
 
-	print_override(override);
-	json_array_foreach(override, i, item) print_override(item);
 	json_array_foreach(json_object_get(service, "overrides"), i, item) print_override(item);
 }
 
@@ -226,37 +220,64 @@ static void print_listen(const json_t *service)
 	putchar('\n');
 }
 
-/* {a: {b: 1}} as "a.b 1", four to a line. */
+/* Members that are the daemon's own affair; --json has them. */
+static bool is_internal(const char *key)
+{
+	static const char *const keys[] = {"uid", "state", "sets", "classes", "slices", "slice_shift"};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		if (!strcmp(keys[i], key))
+			return true;
+	}
+	return false;
+}
+
+#define GROUP_INDENT 12
+#define GROUP_WIDTH 96
+
+/* {a: {b: 1}} as "a.b 1", wrapped; *column is where the line is. */
 static void print_flat(const json_t *value, const char *prefix, int *column)
 {
+	char path[96], *text;
 	const char *key;
 	json_t *member;
-	char path[96];
+	int len;
 
-	if (json_is_object(value) && !json_object_get(value, "value")) {
+	if (json_is_object(value)) {
 		json_object_foreach((json_t *)value, key, member)
 		{
 			snprintf(path, sizeof(path), "%s%s%s", prefix, *prefix ? "." : "", key);
-			print_flat(member, path, column);
+			if (!is_internal(key))
+				print_flat(member, path, column);
 		}
 		return;
 	}
-	if (json_is_null(value))
+	if (json_is_null(value) || (json_is_array(value) && !json_array_size(value)))
 		return;
-	printf("%s%s ", *column % 4 ? ", " : *column ? ",\n            " : "", prefix);
-	print_value(value);
-	++*column;
+	text = json_is_string(value) ? strdup(json_string_value(value))
+				     : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(4));
+	len = (int)(strlen(prefix) + strlen(text ? text : "") + 3);
+	if (*column > GROUP_INDENT && *column + len > GROUP_WIDTH) {
+		printf(",\n%*s", GROUP_INDENT, "");
+		*column = GROUP_INDENT;
+	} else if (*column > GROUP_INDENT) {
+		fputs(", ", stdout);
+	}
+	printf("%s ", prefix);
+	print_safe(stdout, text ? text : "", CELL);
+	*column += len;
+	free(text);
 }
 
 static void print_group(const char *title, const json_t *value)
 {
-	int column = 0;
+	int column = GROUP_INDENT;
 
 	if (!json_is_object(value) || !json_object_size(value))
 		return;
-	printf("%-12s", title);
+	printf("%-*s", GROUP_INDENT, title);
 	print_flat(value, "", &column);
-	puts(column ? "" : "none");
+	puts(column > GROUP_INDENT ? "" : "none");
 }
 
 static void print_listeners(const json_t *listeners)

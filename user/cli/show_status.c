@@ -68,7 +68,8 @@ static void add_service(struct table *table, const json_t *service)
 	table_cell(table, 2, "%s", count_at(service, "attempts", buf));
 	table_cell(table, 3, "%s", count_at(service, "admitted", buf));
 	table_cell(table, 4, "%s", count_text(refused, buf));
-	table_cell(table, 5, "%s", refused > 0 ? percent_text(refused, number_at(service, "attempts"), buf) : "-");
+	table_cell(table, 5, "%s",
+		   refused > 0 ? percent_text(refused, refused + number_at(service, "admitted"), buf) : "-");
 	table_cell(table, 6, "%s", count_text(open_total(service), buf));
 	if (number_at(queue, "listeners") > 0)
 		table_cell(table, 7, "%.0f/%.0f", number_at(queue, "length"), number_at(queue, "limit"));

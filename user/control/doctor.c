@@ -54,9 +54,7 @@ static const struct {
 	{"/proc/sys/net/core/somaxconn", offsetof(struct doctor_sysctls, somaxconn)},
 	{"/proc/sys/net/ipv4/tcp_syncookies", offsetof(struct doctor_sysctls, syncookies)},
 	{"/proc/sys/net/ipv4/tcp_abort_on_overflow", offsetof(struct doctor_sysctls, abort_on_overflow)},
-	{"/proc/sys/net/ipv4/tcp_max_syn_backlog", offsetof(struct doctor_sysctls, max_syn_backlog)},
 	{"/proc/sys/net/ipv4/tcp_migrate_req", offsetof(struct doctor_sysctls, migrate_req)},
-	{"/proc/sys/net/core/bpf_jit_enable", offsetof(struct doctor_sysctls, jit)},
 	{"/proc/sys/net/core/bpf_jit_harden", offsetof(struct doctor_sysctls, jit_harden)},
 };
 
@@ -133,27 +131,13 @@ static void judge_overflow(struct doctor_report *report, int64_t abort_on_overfl
 			   abort_on_overflow == UNREAD ? "unreadable" : "1");
 }
 
-static void judge_jit(struct doctor_report *report, int64_t jit, int64_t harden)
-{
-	if (jit == UNREAD)
-		doctor_say(report, DOCTOR_WARN, "bpf_jit", NULL, "look as root: sysctl net.core.bpf_jit_enable",
-			   "could not be read: programs run several times slower where the compiler is off");
-	else if (jit == 0)
-		doctor_say(report, DOCTOR_FAIL, "bpf_jit", NULL, "sysctl -w net.core.bpf_jit_enable=1",
-			   "off: programs are interpreted, several times slower: the filter itself becomes the "
-			   "bottleneck");
-	else if (harden == 2)
-		doctor_say(report, DOCTOR_WARN, "bpf_jit", NULL, "sysctl -w net.core.bpf_jit_harden=1",
-			   "on, but bpf_jit_harden=2 blinds constants of root's programs too: slower for each packet");
-	else
-		doctor_say(report, DOCTOR_OK, "bpf_jit", NULL, NULL, "on: programs run as machine code");
-}
-
 void doctor_judge_sysctls(struct doctor_report *report, const struct doctor_sysctls *sysctls, bool reuseport)
 {
 	judge_cookies(report, sysctls->syncookies);
 	judge_overflow(report, sysctls->abort_on_overflow);
-	judge_jit(report, sysctls->jit, sysctls->jit_harden);
+	if (sysctls->jit_harden == 2)
+		doctor_say(report, DOCTOR_WARN, "bpf_jit_harden", NULL, "sysctl -w net.core.bpf_jit_harden=1",
+			   "2: constants of root's programs are blinded too: slower for each packet");
 	if (sysctls->somaxconn != UNREAD && sysctls->somaxconn < 1024)
 		doctor_say(report, DOCTOR_WARN, "somaxconn", NULL,
 			   "sysctl -w net.core.somaxconn=4096, then restart the services: it acts at listen()",
@@ -320,6 +304,12 @@ void doctor_judge_kernel(struct doctor_report *report, const char *release, cons
 			   features->frags ? ", and programs for large frames" : "");
 	else
 		doctor_say(report, DOCTOR_FAIL, "kernel", NULL, NULL, "Linux %s: %s", release, features->bpf_why);
+	if (features->jit)
+		doctor_say(report, DOCTOR_OK, "bpf_jit", NULL, NULL, "on: programs run as machine code");
+	else if (features->bpf)
+		doctor_say(report, DOCTOR_FAIL, "bpf_jit", NULL, "sysctl -w net.core.bpf_jit_enable=1",
+			   "off: programs are interpreted, several times slower: the filter itself becomes the "
+			   "bottleneck");
 	if (features->gate_fields)
 		doctor_say(report, DOCTOR_OK, "btf", NULL, NULL,
 			   "the kernel describes its types: the accept-queue gate can read queues");
@@ -372,7 +362,7 @@ int doctor_run(const struct doctor_input *input, struct doctor_report *ret_repor
 	for (size_t i = 0; i < input->service_count; i++)
 		reset = reset || input->services[i].reset;
 	for (size_t i = 0; i < input->interface_count; i++)
-		doctor_look_interface(&report, input->root, input->interfaces[i], features.frags, reset);
+		doctor_look_interface(&report, input->interfaces[i], features.frags, reset);
 	if (err || !report.count) {
 		doctor_report_free(&report);
 		return -ENOMEM;

@@ -43,12 +43,11 @@ struct doctor_service {
 };
 
 struct doctor_input {
-	const char *root; /* "" or where a test keeps its /proc and /sys */
+	const char *root; /* "" or where a test keeps its /proc */
 	char (*interfaces)[IF_NAMESIZE];
 	size_t interface_count;
 	struct doctor_service *services;
 	size_t service_count;
-	bool native_wanted; /* some interface has mode: native */
 };
 
 /* Looks and judges everything. -ENOMEM, or 0: what cannot be looked at is a finding. */
@@ -58,7 +57,7 @@ int doctor_run(const struct doctor_input *input, struct doctor_report *ret_repor
 
 /* Integers of sysctls; INT64_MIN: could not be read. */
 struct doctor_sysctls {
-	int64_t somaxconn, syncookies, abort_on_overflow, max_syn_backlog, migrate_req, jit, jit_harden;
+	int64_t somaxconn, syncookies, abort_on_overflow, migrate_req, jit_harden;
 };
 void doctor_judge_sysctls(struct doctor_report *report, const struct doctor_sysctls *sysctls, bool reuseport);
 void doctor_judge_listener(struct doctor_report *report, const char *service, const char *address, uint32_t backlog,
@@ -74,8 +73,7 @@ struct doctor_interface {
 	int type; /* ARPHRD_*; -1: there is no such interface */
 	int mtu;
 	char driver[32];
-	char master[32]; /* bond or bridge it belongs to */
-	bool bond;
+	bool member; /* of a bond */
 	enum doctor_offload lro, gro_hw, rx_checksum, tx_checksum;
 };
 void doctor_judge_interface(struct doctor_report *report, const struct doctor_interface *interface, bool frags,

@@ -99,46 +99,34 @@ static void read_driver(int fd, struct doctor_interface *interface)
 		snprintf(interface->driver, sizeof(interface->driver), "%.31s", info.driver);
 }
 
-static void read_master(const char *root, struct doctor_interface *interface)
+/* By socket, not from /sys: that shows the interfaces of the namespace it was mounted in. */
+static void read_link(int fd, struct doctor_interface *interface)
 {
-	char path[4096], target[256];
-	const char *name;
-	ssize_t len;
+	struct ifreq request = {0};
 
-	snprintf(path, sizeof(path), "%s/sys/class/net/%s/master", root, interface->name);
-	len = readlink(path, target, sizeof(target) - 1);
-	if (len > 0) {
-		target[len] = '\0';
-		name = strrchr(target, '/');
-		snprintf(interface->master, sizeof(interface->master), "%.31s", name ? name + 1 : target);
-	}
-	snprintf(path, sizeof(path), "%s/sys/class/net/%s/bonding", root, interface->name);
-	interface->bond = !access(path, F_OK);
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", interface->name);
+	if (ioctl(fd, SIOCGIFHWADDR, &request))
+		return; /* not there */
+	interface->type = request.ifr_hwaddr.sa_family;
+	if (!ioctl(fd, SIOCGIFMTU, &request))
+		interface->mtu = request.ifr_mtu;
+	if (!ioctl(fd, SIOCGIFFLAGS, &request))
+		interface->member = request.ifr_flags & IFF_SLAVE;
 }
 
-void doctor_look_interface(struct doctor_report *report, const char *root, const char *name, bool frags, bool reset)
+void doctor_look_interface(struct doctor_report *report, const char *name, bool frags, bool reset)
 {
 	struct doctor_interface interface = {.name = name, .type = -1};
-	char path[128];
-	int64_t number;
-	int fd;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	/* A name with a slash is no interface, and must not become a path. */
-	if (!strchr(name, '/')) {
-		snprintf(path, sizeof(path), "/sys/class/net/%s/type", name);
-		number = doctor_read_number(root, path);
-		interface.type = number == INT64_MIN ? -1 : (int)number;
-		snprintf(path, sizeof(path), "/sys/class/net/%s/mtu", name);
-		interface.mtu = (int)doctor_read_number(root, path);
-	}
-	fd = interface.type < 0 ? -1 : socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd >= 0) {
-		read_features(fd, &interface);
-		read_driver(fd, &interface);
+		read_link(fd, &interface);
+		if (interface.type >= 0) {
+			read_features(fd, &interface);
+			read_driver(fd, &interface);
+		}
 		close(fd);
 	}
-	if (interface.type >= 0)
-		read_master(root ? root : "", &interface);
 	doctor_judge_interface(report, &interface, frags, reset);
 }
 
@@ -189,12 +177,12 @@ static void judge_mtu(struct doctor_report *report, const struct doctor_interfac
 
 static void judge_place(struct doctor_report *report, const struct doctor_interface *interface)
 {
-	if (interface->bond)
+	if (!strcmp(interface->driver, "bonding"))
 		doctor_say(report, DOCTOR_WARN, "interface", interface->name, "or name its members instead",
 			   "is a bond: native XDP depends on its mode and on the drivers of its members");
-	else if (*interface->master)
+	else if (interface->member)
 		doctor_say(report, DOCTOR_WARN, "interface", interface->name, "name every member that receives",
-			   "belongs to %s: only what arrives on this member is seen", interface->master);
+			   "belongs to a bond: only what arrives on this member is seen");
 	else
 		doctor_say(report, DOCTOR_OK, "interface", interface->name, NULL, "Ethernet, driver %s",
 			   *interface->driver ? interface->driver : "unknown");

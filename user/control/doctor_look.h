@@ -7,6 +7,6 @@
 
 int doctor_read(const char *root, const char *path, char *buf, size_t len);
 int64_t doctor_read_number(const char *root, const char *path); /* INT64_MIN if it cannot */
-void doctor_look_interface(struct doctor_report *report, const char *root, const char *name, bool frags, bool reset);
+void doctor_look_interface(struct doctor_report *report, const char *name, bool frags, bool reset);
 
 #endif /* SLUICE_DOCTOR_LOOK_H */

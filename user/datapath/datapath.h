@@ -52,6 +52,7 @@ struct datapath_features {
 	bool bpf; /* a mappable array can be made */
 	bool gate_fields; /* kernel BTF has what the accept-queue gate reads */
 	bool frags; /* xdp.frags programs: native mode above one page of MTU */
+	bool jit; /* programs become machine code */
 	char bpf_why[WHY_LEN], gate_why[WHY_LEN];
 };
 void datapath_probe(struct datapath_features *ret_features);
