@@ -35,7 +35,9 @@ struct slc_attempt {
 	const struct slc_override_half *override;
 	struct slc_total *total;
 	struct slc_counters *counters;
-	struct slc_flow *flow; /* record of this SYN, once it passed the source bucket */
+	struct slc_flow_set *flows; /* the set of this SYN's record */
+	struct slc_flow *flow; /* the record, or the way it will take */
+	struct slc_set *sources; /* the set of this source's bucket */
 	__u64 source; /* keyed hash of `key` */
 	__u64 flow_hash;
 	struct slc_addr key; /* source address under the policy's prefix */
@@ -79,18 +81,16 @@ static __always_inline void slc_bump(struct slc_reasons *reasons, __u32 reason)
 }
 
 /* True where the reason's stage only counts. */
-static __always_inline _Bool slc_dry_run(struct slc_attempt *a, __u32 reason, __u32 stage)
+SLC_STAGE_FN _Bool slc_dry_count(struct slc_attempt *a, __u32 reason)
 {
-	if (!(a->policy->dry & 1u << stage))
-		return 0;
 	slc_bump(&a->counters->dry, reason);
 	return 1;
 }
 
-#define REFUSE(a, name)                                               \
-	do {                                                          \
-		if (!slc_dry_run(a, SLC_##name, SLC_STAGE_OF_##name)) \
-			return SLC_##name;                            \
+#define REFUSE(a, name)                                                                               \
+	do {                                                                                          \
+		if (!((a)->policy->dry & 1u << SLC_STAGE_OF_##name) || !slc_dry_count(a, SLC_##name)) \
+			return SLC_##name;                                                            \
 	} while (0)
 
 #endif /* SLC_ATTEMPT_H */

@@ -47,7 +47,7 @@ static __always_inline __u64 slc_bucket_ahead(__u64 tat, __u64 now16, __u64 boun
 }
 
 /* Would a packet conform? `threshold` <= max(tau, T): the part of the depth this caller may use (its class). */
-SLC_VERIFIED_ALONE int slc_bucket_peek(__u64 tat, __u64 now16, __u64 interval, __u64 depth, __u64 threshold)
+static __always_inline _Bool slc_bucket_peek(__u64 tat, __u64 now16, __u64 interval, __u64 depth, __u64 threshold)
 {
 	__u64 ahead = slc_bucket_ahead(tat, now16, slc_max(depth, interval));
 
@@ -167,7 +167,7 @@ static __always_inline __u32 slc_source_way(const struct slc_set *set, __u64 tag
 	for (__u64 i = 0; i < SLC_WAYS; i++) {
 		__u64 w = READ_ONCE(set->way[i].word);
 		__u64 match = slc_greater(1, w >> 40 ^ tag);
-		__u64 unused = slc_greater(1, w);
+		__u64 unused = slc_greater(1, w >> 1 | (w & 1));
 		__u64 key = (slc_tat_age(w, now) ^ (SLC_TAT_MASK & -match)) | match << 41 | unused << 40;
 		__u64 take = -slc_greater(key, best_key);
 

@@ -55,35 +55,37 @@ SLC_STAGE_FN int slc_repeated(struct xdp_md *ctx, struct slc_attempt *a)
 
 static __always_inline int slc_stage_repeat(struct xdp_md *ctx, struct slc_attempt *a)
 {
-	a->flow = slc_flow_find(a->control, a->flow_hash, a->now);
-	if (a->flow)
+	__u32 way;
+
+	if (!a->flows)
+		return SLC_NEXT;
+	way = slc_flow_way(a->flows, a->flow_hash >> 32, a->now);
+	a->flow = &a->flows->way[way & (SLC_FLOW_WAYS - 1)];
+	if (way & SLC_FLOW_FOUND)
 		return slc_repeated(ctx, a);
 	a->salt = a->control->salt_index & 1;
 	return SLC_NEXT;
 }
 
-/* Remembers a SYN that passed the source bucket. Losing the race for a way costs a later retransmit its freedom. */
-SLC_STAGE_FN void slc_flow_record(struct slc_attempt *a)
+/*
+ * Remembers a SYN that passed the source bucket, in the way that stage_repeat chose. Losing the race for it costs a
+ * later retransmit its freedom.
+ */
+static __always_inline void slc_flow_record(struct slc_attempt *a)
 {
-	struct slc_flow_set *set = slc_flow_set_of(a->control, a->flow_hash);
-	__u32 ticks = slc_ticks(a->now);
-	struct slc_flow *victim;
+	struct slc_flow *victim = a->flow;
 	union slc_flow_head old, next = {};
 
-	if (!set)
+	if (!victim)
 		return;
-	victim = &set->way[slc_flow_way(set, a->flow_hash >> 32, a->now) & (SLC_FLOW_WAYS - 1)];
 	old.word = READ_ONCE(victim->head.word);
 	next.tag = a->flow_hash >> 32;
-	next.last_ms = ticks;
+	next.last_ms = slc_ticks(a->now);
 	next.passes = 1;
 	next.salt = a->salt;
-	if (__sync_val_compare_and_swap(&victim->head.word, old.word, next.word) != old.word)
-		return;
-	if (slc_flow_live(victim, old, a->now))
-		a->counters->flow_evicted++;
+	a->counters->flow_evicted += slc_flow_live(victim, old, a->now);
+	__sync_val_compare_and_swap(&victim->head.word, old.word, next.word);
 	WRITE_ONCE(victim->last_ns, a->now);
-	a->flow = victim;
 }
 
 /* Class and admission of the pass: sockops reads both at establishment. */

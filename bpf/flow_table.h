@@ -35,27 +35,32 @@ static __always_inline struct slc_flow_set *slc_flow_set_of(const struct slc_con
 
 #define SLC_FLOW_FOUND 4u
 
-/* The way of the live record with this tag, with SLC_FLOW_FOUND; else the way to take: the oldest. */
-SLC_VERIFIED_ALONE __u32 slc_flow_way(const struct slc_flow_set *set, __u32 tag, __u64 now)
+/*
+ * The way of the live record with this tag, with SLC_FLOW_FOUND; else the way to take: the one whose last pass is
+ * longest ago by its 20-bit time, an unused one first. Arithmetic as in slc_source_way(), and for the same reason.
+ */
+static __always_inline __u32 slc_flow_way(const struct slc_flow_set *set, __u32 tag, __u64 now)
 {
-	__u64 oldest = ~0ULL;
-	__u32 victim = 0;
+	__u32 ticks = slc_ticks(now);
+	__u64 best = 0, best_key = 0;
+	union slc_flow_head head;
 
-	if (!set)
-		return 0;
-	for (__u32 i = 0; i < SLC_FLOW_WAYS; i++) {
-		const struct slc_flow *flow = &set->way[i];
-		union slc_flow_head head = {.word = READ_ONCE(flow->head.word)};
-		__u64 last = READ_ONCE(flow->last_ns);
+	SLC_UNROLL
+	for (__u64 i = 0; i < SLC_FLOW_WAYS; i++) {
+		__u64 key, take;
 
-		if (head.tag == tag && slc_flow_live(flow, head, now))
-			return SLC_FLOW_FOUND | i;
-		if (last < oldest) {
-			oldest = last;
-			victim = i;
-		}
+		head.word = READ_ONCE(set->way[i].head.word);
+		key = slc_greater(1, (__u64)head.tag ^ tag) << 21 | slc_greater(1, head.passes) << 20 |
+		      slc_flow_age(head, ticks);
+		take = -slc_greater(key + 1, best_key);
+		best_key ^= (best_key ^ (key + 1)) & take;
+		best ^= (best ^ i) & take;
 	}
-	return victim;
+	best &= SLC_FLOW_WAYS - 1;
+	head.word = READ_ONCE(set->way[best].head.word);
+	if (head.tag == tag && slc_flow_live(&set->way[best], head, now))
+		best |= SLC_FLOW_FOUND;
+	return best;
 }
 
 static __always_inline struct slc_flow *slc_flow_find(const struct slc_control *control, __u64 flow_hash, __u64 now)

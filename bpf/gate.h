@@ -5,7 +5,7 @@
  * Percent protects the kernel's queue: predicted occupancy = sk_ack_backlog + p x (admitted in the last H) / listeners
  * between `low` and `high`; backlog alone overshoots by a round trip's worth of handshakes, and counting request socks
  * would let spoofed SYNs shut the service. Time protects the client: the queue is FIFO, so the stamp Q places back in
- * the listener's ring is when its head arrived.
+ * the listener's ring is when its head arrived; and what a newcomer will wait is known from the rate of accepts.
  *
  * Races: occupancy and ring are read one after the other; a connection between its entry into the queue and its stamp
  * makes the head look one arrival older.
@@ -54,22 +54,65 @@ static __always_inline void slc_queue_find(struct xdp_md *ctx, const struct slc_
 	bpf_sk_release(sk);
 }
 
-/* 0 where the listener has no ring, or its head is from before the ring. */
-static __always_inline __u64 slc_head_age(const struct slc_queue *q, __u64 now)
+static __always_inline struct slc_arrivals *slc_ring_of(const struct slc_queue *q)
 {
-	const struct slc_arrivals *ring;
-	__u64 n, stamp;
+	return bpf_map_lookup_elem(&slc_arrivals, &q->cookie);
+}
 
-	if (!q->waiting || q->waiting > SLC_RING)
-		return 0;
-	ring = bpf_map_lookup_elem(&slc_arrivals, &q->cookie);
-	if (!ring)
-		return 0;
-	n = READ_ONCE(ring->n);
-	if (n < q->waiting)
+/* 0 where nobody waits, or the head is from before the ring. */
+static __always_inline __u64 slc_head_age(const struct slc_arrivals *ring, const struct slc_queue *q, __u64 now)
+{
+	__u64 n = READ_ONCE(ring->n), stamp;
+
+	if (!q->waiting || q->waiting > SLC_RING || n < q->waiting)
 		return 0;
 	stamp = READ_ONCE(ring->stamp_ns[(n - q->waiting) & (SLC_RING - 1)]);
 	return stamp && now > stamp ? now - stamp : 0;
+}
+
+/*
+ * How many may wait so that the last of them waits max_wait: mu x max_wait. The head's age alone says what the head has
+ * waited, which lags: when it falls below the mark a burst fills the queue before the age shows it [at 200/s, 2000/s
+ * offered, backlog 511: 57 % of capacity served within 1.5 s; with this >= 90 %].
+ *
+ * mu, connections accepted per time, comes from two marks of {time, accepted = n - waiting}. It is the service's rate only
+ * if it never ran dry since the mark, and that is so if the head has waited longer than that; an idle service has no mu
+ * and no limit. Marks move on when 64 ms old; from 17 ms and 4 connections on they count.
+ */
+#define SLC_MARK_TICKS SLC_TICKS(64)
+#define SLC_MARK_MIN_TICKS SLC_TICKS(17)
+#define SLC_MARK_MIN_ACCEPTED 4
+#define SLC_QUEUE_MIN 4 /* never less: a queue this short is no wait worth a refusal */
+#define SLC_NO_LIMIT 0xffffffffu
+
+static __always_inline __u32 slc_mark_limit(__u64 mark, __u32 ticks, __u32 accepted, __u64 head_age, __u64 max_wait)
+{
+	__u32 age = ticks - (__u32)(mark >> 32), count = accepted - (__u32)mark;
+
+	if (age < SLC_MARK_MIN_TICKS || (__u64)age << 20 > head_age || count < SLC_MARK_MIN_ACCEPTED ||
+	    count > 1u << 20)
+		return SLC_NO_LIMIT;
+	return slc_max(count * (max_wait >> 20) / age, SLC_QUEUE_MIN);
+}
+
+SLC_VERIFIED_ALONE __u32 slc_queue_limit(struct slc_arrivals *ring, __u32 waiting, __u64 head_age, __u64 now,
+					 __u64 max_wait)
+{
+	__u32 ticks = now >> 20, accepted, limit;
+	__u64 newer;
+
+	if (!ring)
+		return SLC_NO_LIMIT;
+	accepted = (__u32)READ_ONCE(ring->n) - waiting;
+	newer = READ_ONCE(ring->mark[1]);
+	limit = slc_mark_limit(READ_ONCE(ring->mark[0]), ticks, accepted, head_age, max_wait);
+	if (limit == SLC_NO_LIMIT)
+		limit = slc_mark_limit(newer, ticks, accepted, head_age, max_wait);
+	/* One CPU moves the marks on; between its two writes they are the same, which is a young mark. */
+	if (ticks - (__u32)(newer >> 32) >= SLC_MARK_TICKS &&
+	    __sync_val_compare_and_swap(&ring->mark[1], newer, (__u64)ticks << 32 | accepted) == newer)
+		WRITE_ONCE(ring->mark[0], newer);
+	return limit;
 }
 
 /*
@@ -110,34 +153,48 @@ static __always_inline __u64 slc_mark_q16(__u32 max, __u32 part_q16)
 	return (__u64)max * part_q16;
 }
 
+/* Between low and high a share of newcomers is refused that grows with x; 32 bits of dice that a retransmit keeps. */
+static __always_inline _Bool slc_refused_by_dice(const struct slc_attempt *a, __u64 x, __u64 low, __u64 high)
+{
+	__u64 span, over;
+
+	if (a->class == SLC_CLASS_vip || x <= low || low >= high)
+		return 0;
+	span = (high - low) >> 8; /* scaled down: the product must fit 64 bits */
+	over = (x - low) >> 8;
+	return (__u64)slc_dice(a) * (span + 1) >> 32 < over;
+}
+
 /* SLC_NEXT, accept_pressure or queue_wait; writes what it saw into the attempt. */
 static __always_inline int slc_queue_judge(struct slc_attempt *a, const struct slc_queue *q)
 {
 	const struct slc_policy *policy = a->policy;
-	__u32 listeners = a->decision ? a->decision->listeners : 1;
-	__u64 predicted = slc_expected_q16(a->total, a->decision, a->now), high, low;
+	__u32 listeners = a->decision ? a->decision->listeners : 1, limit = SLC_NO_LIMIT;
+	struct slc_arrivals *ring = slc_ring_of(q);
+	__u64 x = slc_expected_q16(a->total, a->decision, a->now), high, low;
+	int reason = SLC_accept_pressure;
 
 	if (listeners > 1)
-		predicted /= listeners;
-	predicted += (__u64)q->waiting << 16;
+		x /= listeners;
+	x += (__u64)q->waiting << 16;
 	a->backlog = q->waiting;
 	a->backlog_max = q->max;
-	a->predicted = predicted >> 16;
-	a->head_age = slc_head_age(q, a->now);
-
+	a->predicted = x >> 16;
+	if (ring) {
+		a->head_age = slc_head_age(ring, q, a->now);
+		if (a->head_age > policy->max_wait_ns)
+			return SLC_queue_wait;
+		limit = slc_queue_limit(ring, q->waiting, a->head_age, a->now, policy->max_wait_ns);
+	}
 	/* The kernel's queue holds max + 1, so a backlog of 0 admits one. */
 	high = slc_max(slc_mark_q16(q->max, policy->high_q16), SLC_Q16_ONE);
-	if (predicted + SLC_Q16_ONE > high)
-		return SLC_accept_pressure;
 	low = slc_mark_q16(q->max, policy->low_q16[a->class & 3]);
-	if (a->class != SLC_CLASS_vip && predicted > low && low < high) {
-		/* (x - low) / (high - low) against 32 bits of dice, both scaled down to keep the product in 64 bits */
-		__u64 span = (high - low) >> 8, over = (predicted - low) >> 8;
-
-		if ((__u64)slc_dice(a) * (span + 1) >> 32 < over)
-			return SLC_accept_pressure;
+	if ((__u64)limit << 16 < high) {
+		low = low / (high >> 16) * limit; /* the same part of the way */
+		high = (__u64)limit << 16;
+		reason = SLC_queue_wait;
 	}
-	return a->head_age > policy->max_wait_ns ? SLC_queue_wait : SLC_NEXT;
+	return x + SLC_Q16_ONE > high || slc_refused_by_dice(a, x, low, high) ? reason : SLC_NEXT;
 }
 
 SLC_STAGE_FN int slc_stage_gate(struct xdp_md *ctx, struct slc_attempt *a)

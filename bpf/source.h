@@ -8,12 +8,36 @@
 
 #include "attempt.h"
 #include "cold.h"
+#include "flow_table.h"
 #include "trust.h"
 
 /* Where the policy says so a VLAN's sources have buckets of their own; sockops cannot know the VLAN, so nothing else. */
 static __always_inline __u16 slc_key_vlan(const struct slc_attempt *a)
 {
 	return a->policy->flags & SLC_P_VLAN ? a->pkt.vlan : 0;
+}
+
+static __always_inline struct slc_set *slc_source_set(const struct slc_attempt *a, __u64 hash)
+{
+	__u32 index = a->policy->set_base + ((__u32)hash & a->policy->set_mask);
+
+	return bpf_map_lookup_elem(&slc_sources, &index);
+}
+
+/*
+ * Finds the two lines that a SYN of an unknown source misses the cache on, and starts loading both before either is
+ * needed: BPF has no prefetch, but the CPU overlaps two loads that are next to each other.
+ */
+static __always_inline void slc_source_touch(struct slc_attempt *a)
+{
+	a->flows = slc_flow_set_of(a->control, a->flow_hash);
+	a->sources = slc_source_set(a, a->source);
+	if (a->flows && a->sources) {
+		__u64 flow = READ_ONCE(a->flows->way[0].head.word), source = READ_ONCE(a->sources->way[0].word);
+
+		SLC_OPAQUE(flow);
+		SLC_OPAQUE(source);
+	}
 }
 
 static __always_inline void slc_source_key(struct slc_attempt *a)
@@ -23,13 +47,12 @@ static __always_inline void slc_source_key(struct slc_attempt *a)
 	a->source = slc_hash_source(a->control->secret, &a->key, a->policy->uid, 0, SLC_TIER_OWN);
 	a->flow_hash = slc_hash_flow(a->source, &a->pkt.saddr, &a->pkt.daddr, a->pkt.sport, a->pkt.dport, a->pkt.seq,
 				     a->pkt.proto);
+	slc_source_touch(a);
 }
 
-static __always_inline __u32 slc_source_charge(struct slc_attempt *a, __u64 hash, __u64 interval, __u64 depth)
+static __always_inline __u32 slc_source_charge(struct slc_attempt *a, struct slc_set *set, __u64 hash, __u64 interval,
+					       __u64 depth)
 {
-	__u32 index = a->policy->set_base + ((__u32)hash & a->policy->set_mask);
-	struct slc_set *set = bpf_map_lookup_elem(&slc_sources, &index);
-
 	if (!set)
 		return SLC_TAKEN;
 	return slc_source_take(set, hash >> 40, a->now >> (a->policy->shift & 63) & SLC_TAT_MASK, interval, depth);
@@ -49,7 +72,7 @@ SLC_STAGE_FN int slc_source_wide(struct slc_attempt *a)
 
 	slc_addr_mask(&wide, a->policy->wide_v4_prefix, a->policy->wide_v6_prefix);
 	hash = slc_hash_source(a->control->secret, &wide, a->policy->uid, slc_key_vlan(a), SLC_TIER_WIDE);
-	r = slc_source_charge(a, hash, a->policy->wide_interval, a->policy->wide_depth);
+	r = slc_source_charge(a, slc_source_set(a, hash), hash, a->policy->wide_interval, a->policy->wide_depth);
 	if (r & SLC_CONTENDED)
 		REFUSE(a, contended);
 	if (r & SLC_EMPTY)
@@ -84,15 +107,18 @@ static __always_inline _Bool slc_source_limit(struct slc_attempt *a, __u64 *inte
 static __always_inline int slc_stage_source(struct slc_attempt *a)
 {
 	__u64 interval, depth, hash = a->source;
+	struct slc_set *set = a->sources;
 	__u32 r;
 
 	if (!slc_source_limit(a, &interval, &depth))
 		return SLC_NEXT;
 	if (a->decision && a->decision->flags & SLC_D_SOURCE)
 		interval = slc_max(interval, a->decision->source_interval);
-	if (slc_key_vlan(a))
+	if (slc_key_vlan(a)) {
 		hash = slc_source_vlan(a);
-	r = slc_source_charge(a, hash, interval, depth);
+		set = slc_source_set(a, hash);
+	}
+	r = slc_source_charge(a, set, hash, interval, depth);
 	a->seen_before = !!(r & SLC_SEEN_BEFORE);
 	a->counters->inherited += !!(r & SLC_INHERITED);
 	if (r & SLC_CONTENDED)

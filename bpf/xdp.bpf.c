@@ -195,14 +195,16 @@ static __always_inline int pipeline(struct xdp_md *ctx, _Bool gate)
 	if (kind == SLC_KIND_TCP)
 		return slc_finish(SLC_established);
 
-	service = slc_service_find(global, active & 1, &a.pkt.daddr, a.pkt.dport, a.pkt.proto);
+	service = slc_service_recall(global, active, &a.pkt.daddr, a.pkt.dport, a.pkt.proto);
 	if (!service)
 		return slc_finish(SLC_not_service);
 	a.now = bpf_ktime_get_ns();
 	a.control = control;
 	a.global = global;
 	a.snapshot = active & 1;
+	a.flows = NULL;
 	a.flow = NULL;
+	a.sources = NULL;
 	a.head_age = 0;
 	a.backlog = a.backlog_max = a.predicted = 0;
 	a.class = SLC_CLASS_stranger;

@@ -123,6 +123,15 @@ struct slc_service {
 	__u16 state; /* slot in slc_decision, slc_override, slc_total, slc_counters, slc_signals */
 };
 
+#define SLC_RECENT 16 /* slots of slc_recent, by the port's low bits */
+
+struct slc_recent { /* per CPU: a look-up in slc_services that need not be made again */
+	__u64 active; /* slc_control.active it was made under; another value: forgotten */
+	struct slc_service_key key;
+	__u32 pad;
+	struct slc_service service;
+};
+
 /* --- slc_trust: [snapshot index] -> LPM, and slc_orders: LPM, user writes ------------------------------------- */
 
 struct slc_trust_key {
@@ -421,6 +430,7 @@ struct slc_arrivals {
 	__u64 since_ns; /* ring made: stamps before this are unknown */
 	__u32 uid;
 	__u32 state;
+	__u64 mark[2]; /* older, newer: {ticks of 2^20 ns:32, accepted so far:32}, from which the gate knows mu */
 	__u64 stamp_ns[SLC_RING];
 };
 
@@ -508,7 +518,7 @@ SLC_ASSERT_SIZE(struct slc_known_key, 24);
 SLC_ASSERT_SIZE(struct slc_flow, 16);
 SLC_ASSERT_SIZE(struct slc_flow_set, 64);
 SLC_ASSERT_SIZE(struct slc_total, 64 + 64 + 256);
-SLC_ASSERT_SIZE(struct slc_arrivals, 24 + 8 * SLC_RING);
+SLC_ASSERT_SIZE(struct slc_arrivals, 40 + 8 * SLC_RING);
 SLC_ASSERT_SIZE(struct slc_conn, 24);
 SLC_ASSERT_SIZE(struct slc_event, 80);
 

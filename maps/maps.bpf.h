@@ -185,6 +185,14 @@ struct {
 	__type(value, struct slc_arrivals);
 } slc_blank __weak SEC(".maps");
 
+/* Kernel writes: services found last, by port: a flood asks for the same one again. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SLC_RECENT);
+	__type(key, __u32);
+	__type(value, struct slc_recent);
+} slc_recent __weak SEC(".maps");
+
 /* Kernel writes: sampled refusals. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

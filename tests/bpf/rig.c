@@ -318,6 +318,12 @@ struct slc_policy rig_policy(const char *name)
 	return p;
 }
 
+/* Rounded up: 90 % of 100 is 90. */
+static uint32_t to_q16(uint32_t percent)
+{
+	return (percent * 65536 + 99) / 100;
+}
+
 static uint32_t to_units(uint64_t ns, uint8_t shift)
 {
 	return (ns + (1ULL << shift) - 1) >> shift;
@@ -365,13 +371,13 @@ void rig_policy_total(struct slc_policy *p, uint64_t interval_ns, uint32_t burst
 	p->total_interval16 = interval_ns << 4;
 	p->total_depth16 = p->total_interval16 * burst;
 	for (int c = 0; c < SLC_CLASS_COUNT; c++)
-		p->theta_q16[c] = (THETA_PERCENT[c] * 65536 + 99) / 100;
+		p->theta_q16[c] = to_q16(THETA_PERCENT[c]);
 	p->share_depth16 = NS_PER_S << 4;
 }
 
 void rig_policy_gate(struct slc_policy *p, uint32_t low_percent, uint32_t high_percent)
 {
-	uint32_t low = low_percent * 65536 / 100, high = high_percent * 65536 / 100;
+	uint32_t low = to_q16(low_percent), high = to_q16(high_percent);
 
 	p->flags |= SLC_P_GATE;
 	p->high_q16 = high;
@@ -450,6 +456,7 @@ void rig_address(struct rig *rig, const struct slc_policy *policy, const char *a
 void rig_replace_policy(struct rig *rig, const struct slc_policy *policy, const char *addr, uint16_t port)
 {
 	write_service(rig, policy, write_policy(rig, policy), addr, port);
+	rig->control->active += 2; /* the next snapshot's number: the packet path forgets what it found under the last */
 }
 
 void rig_management(struct rig *rig, uint16_t port)
