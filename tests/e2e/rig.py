@@ -365,6 +365,7 @@ class Lab:
             }.items():
                 ns.sysctl(key, value)
         self.clients_ns.sysctl("net.ipv4.ip_local_port_range", "1024 65535")
+        self.clients_ns.sysctl("net.ipv6.ip_nonlocal_bind", 1)
         self.veth(self.clients_ns, "c0", "198.51.100.2", "2001:db8:1::2", "g0", "198.51.100.1", "2001:db8:1::1")
         self.veth(self.storm_ns, "s0", "203.0.113.2", "2001:db8:2::2", "g1", "203.0.113.1", "2001:db8:2::1")
         for line in (

@@ -60,6 +60,7 @@ struct group {
 	double rate; /* of the whole group, per second */
 	uint64_t started, next_ns;
 	uint64_t ends[END_COUNT];
+	uint64_t served_in_window;
 	struct samples served_ns, refused_ns;
 };
 
@@ -76,6 +77,7 @@ static struct group groups[GROUPS_MAX];
 static size_t group_count;
 static struct connection *connections;
 static size_t connection_count, connection_room, oldest; /* in order of their start */
+static uint64_t window_end; /* no new connections from then on */
 static int poller;
 static union address service;
 
@@ -112,13 +114,15 @@ static void parse_groups(void)
 static void finish(struct connection *connection, enum end end)
 {
 	struct group *group = &groups[connection->group];
-	uint64_t took_ns = now_ns() - connection->start_ns;
+	uint64_t now = now_ns(), took_ns = now - connection->start_ns;
 
 	if (end == END_served && took_ns > options.patience_ms * NS_PER_MS)
 		end = END_late;
 	group->ends[end]++;
-	if (end == END_served)
+	if (end == END_served) {
 		samples_add(&group->served_ns, took_ns);
+		group->served_in_window += now < window_end;
+	}
 	if (end == END_refused)
 		samples_add(&group->refused_ns, took_ns);
 	if (connection->fd >= 0)
@@ -258,6 +262,7 @@ static void run(void)
 {
 	uint64_t now = now_ns(), end = now + options.seconds * NS_PER_S, next;
 
+	window_end = end;
 	for (size_t i = 0; i < group_count; i++)
 		groups[i].next_ns = now + (uint64_t)(drand48() * 1e9 / groups[i].rate);
 	while (!tool_stopped && (now < end || oldest < connection_count)) {
@@ -289,7 +294,7 @@ static void print_group(struct group *group, bool last)
 	printf("\"%s\": {\"sources\": %u, \"attempts\": %ju", group->name, group->sources, (uintmax_t)group->started);
 	for (size_t end = 0; end < END_COUNT; end++)
 		printf(", \"%s\": %ju", end_names[end], (uintmax_t)group->ends[end]);
-	printf(", \"served_ms\": ");
+	printf(", \"served_in_window\": %ju, \"served_ms\": ", (uintmax_t)group->served_in_window);
 	samples_print(&group->served_ns);
 	printf(", \"refused_ms\": ");
 	samples_print(&group->refused_ns);

@@ -151,13 +151,15 @@ static bool all_echoed(void)
 
 static void run(void)
 {
-	uint64_t start = now_ns(), end = start + options.seconds * NS_PER_S, now;
+	uint64_t start = now_ns(), end = start + options.seconds * NS_PER_S;
 
-	while (!tool_stopped && ((now = now_ns()) < end || !all_echoed())) {
-		uint64_t sending_ns = (now < end ? now : end) - start;
+	while (!tool_stopped) {
+		uint64_t now = now_ns(), sending_ns = (now < end ? now : end) - start;
 
 		for (uint64_t i = 0; i < options.streams; i++)
 			send_due(&streams[i], sending_ns * options.rate / NS_PER_S);
+		if (now >= end && all_echoed())
+			return;
 		receive_all();
 	}
 }

@@ -101,7 +101,7 @@ static int take_look(int fd, struct look *ret_look)
 
 int main(int argc, char **argv)
 {
-	uint64_t end_ns, samples = 0, sum = 0, missing = 0;
+	uint64_t end_ns, samples = 0, sum = 0, missing = 0, empty = 0;
 	struct look highest = {0};
 	int fd;
 
@@ -122,13 +122,15 @@ int main(int argc, char **argv)
 			die("sock_diag: %s", strerror(-err));
 		samples++;
 		missing += !look.listeners;
+		empty += !look.length;
 		sum += look.length;
 		if (look.listeners && look.length >= highest.length)
 			highest = look;
 	}
-	printf("{\"samples\": %ju, \"max\": %u, \"limit\": %u, \"listeners\": %u, \"mean\": %.1f, \"missing\": %ju}\n",
+	printf("{\"samples\": %ju, \"max\": %u, \"limit\": %u, \"listeners\": %u, \"mean\": %.1f, \"empty\": %ju, "
+	       "\"missing\": %ju}\n",
 	       (uintmax_t)samples, highest.length, highest.limit, highest.listeners,
-	       samples ? (double)sum / (double)samples : 0.0, (uintmax_t)missing);
+	       samples ? (double)sum / (double)samples : 0.0, (uintmax_t)empty, (uintmax_t)missing);
 	close(fd);
 	return 0;
 }

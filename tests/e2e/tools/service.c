@@ -22,7 +22,7 @@ static const char answer[] = "HTTP/1.0 200 OK\r\nContent-Length: 3\r\nConnection
 static struct {
 	const char *listen;
 	uint64_t backlog, capacity, workers, reuseport, defer_s, relisten, pause_listener, seconds;
-	bool v6only, echo, never_accept;
+	bool v6only, share, echo, never_accept;
 } options = {.backlog = 511, .capacity = 200, .workers = 4, .reuseport = 1, .pause_listener = 99, .seconds = 300};
 
 static const struct flag flags[] = {
@@ -36,6 +36,7 @@ static const struct flag flags[] = {
 	{"pause-listener", FLAG_COUNT, &options.pause_listener, 0, 99, "N", "SIGUSR1 toggles accept() on it; 99: all"},
 	{"seconds", FLAG_COUNT, &options.seconds, 1, 600, "N", "ends by itself after this"},
 	{"v6only", FLAG_BOOL, &options.v6only, 0, 0, NULL, "IPV6_V6ONLY"},
+	{"share", FLAG_BOOL, &options.share, 0, 0, NULL, "SO_REUSEPORT on a single listener too"},
 	{"echo", FLAG_BOOL, &options.echo, 0, 0, NULL, "return what is read"},
 	{"never-accept", FLAG_BOOL, &options.never_accept, 0, 0, NULL, "starts paused"},
 	{0},
@@ -76,7 +77,7 @@ static int open_listener(const union address *address)
 	if (fd < 0)
 		die("socket: %s", strerror(errno));
 	set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR");
-	if (options.reuseport > 1)
+	if (options.reuseport > 1 || options.share)
 		set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1, "SO_REUSEPORT");
 	if (address->any.sa_family == AF_INET6)
 		set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, options.v6only, "IPV6_V6ONLY");

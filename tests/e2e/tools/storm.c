@@ -61,7 +61,8 @@ struct due {
 };
 
 static struct {
-	uint64_t syns, retransmits, syn_acks, repeated_syn_acks, connected, served, failed, refused, reset, gave_up_syn;
+	uint64_t syns, retransmits, syn_acks, repeated_syn_acks, connected, served, served_in_window, failed, refused,
+		reset, gave_up_syn;
 	uint64_t gave_up_waiting, late_syn_acks, send_errors;
 	struct samples served_ns, refused_ns, syn_ack_ns;
 } stats;
@@ -72,6 +73,7 @@ static struct due *acks; /* constant delay, so in order */
 static uint32_t acks_head, acks_tail;
 static uint32_t retransmit_1s, retransmit_3s, give_up; /* first connection not yet past that age */
 
+static uint64_t window_end; /* no new connections from then on */
 static int fd = -1;
 static struct sockaddr_ll next_hop;
 static union address service;
@@ -314,6 +316,7 @@ static void on_data(uint32_t id, const uint8_t *data, uint32_t seq, uint32_t len
 		connection->state = STATE_ANSWERED;
 		if (is_ok(data, len)) {
 			stats.served++;
+			stats.served_in_window += now < window_end;
 			samples_add(&stats.served_ns, now - connection->start_ns);
 		} else {
 			stats.failed++;
@@ -473,6 +476,7 @@ static void run(void)
 {
 	uint64_t begin = now_ns(), end = begin + options.seconds * NS_PER_S, now;
 
+	window_end = end;
 	/* After the last SYN the clients still wait for their answers. */
 	while (!tool_stopped && ((now = now_ns()) < end || (options.handshake && give_up < connection_count))) {
 		struct pollfd readable = {.fd = fd, .events = POLLIN};
@@ -502,6 +506,7 @@ static void print_stats(uint64_t took_ns)
 		{"repeated_syn_acks", stats.repeated_syn_acks},
 		{"connected", stats.connected},
 		{"served", stats.served},
+		{"served_in_window", stats.served_in_window},
 		{"failed", stats.failed},
 		{"refused", stats.refused},
 		{"reset", stats.reset},
