@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* override_push.c: what all overrides together ask of the kernel, written and read back. */
+#include "user/control/override_parts.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "user/control/clock.h"
+#include "user/control/compile.h"
+
+#define UNITS_MAX (1u << 30) /* of a depth: abi.h */
+
+/* --- limits of a service ------------------------------------------------------------------------------------------ */
+
+/* T and tau in 1/16 ns of a bucket that an override replaces. */
+static int bucket16(const char *name, const struct rate *rate, uint32_t burst, uint64_t *ret_interval,
+		    uint64_t *ret_depth, struct problem *problem)
+{
+	char why[WHY_LEN] = "", text[64], key[64];
+	int err;
+
+	if (!rate->set || burst == 0) {
+		snprintf(key, sizeof(key), "%s.%s", name, rate->set ? "burst" : "rate");
+		return problem_value(problem, 400, key, NULL, rate->set ? "a count, 1 or more" : "a rate, as in 20/s",
+				     "set it in the same command: a rate and its burst hold together",
+				     "%s is not set, neither by the file nor by an override", key);
+	}
+	format_rate(rate, text, sizeof(text));
+	snprintf(key, sizeof(key), "%s.rate", name);
+	err = compile_bucket(&(struct bucket_config){*rate, burst}, ret_interval, ret_depth, why, sizeof(why));
+	if (err)
+		return problem_value(problem, 400, key, text, why, NULL, "%s: %s cannot be held: %s", key, text, why);
+	return 0;
+}
+
+static int units(const char *key, uint64_t ns16, uint8_t shift, uint32_t *ret_units, struct problem *problem)
+{
+	int err = datapath_to_units(ns16, shift, ret_units);
+
+	if (!err && *ret_units <= UNITS_MAX)
+		return 0;
+	return problem_value(problem, 400, key, NULL, "limits of the order of those in the file",
+			     "change the service's source: in the file and reload: its table is then laid out anew",
+			     "%s: the buckets of this service count in units of %llu ns, which cannot hold it", key,
+			     1ULL << shift);
+}
+
+static int compute_source(const struct service *service, const struct effective_limits *e,
+			  struct slc_override_half *half, struct problem *problem)
+{
+	uint64_t interval16, depth16;
+	int err;
+
+	if (!e->source.rate_from && !e->source.burst_from)
+		return 0;
+	if (!(service->policy.flags & SLC_P_SOURCE))
+		return problem_value(problem, 409, "source.rate", NULL,
+				     "services with source: {rate, burst} in the file",
+				     "add source: {rate, burst} to the service and reload; then it can be overridden",
+				     "%s has no buckets for sources", service->policy.name);
+	err = bucket16("source", &e->source.rate, e->source.burst, &interval16, &depth16, problem);
+	if (!err)
+		err = units("source.rate", interval16, service->policy.shift, &half->source_interval, problem);
+	if (!err)
+		err = units("source.burst", depth16, service->policy.shift, &half->source_depth, problem);
+	half->flags |= SLC_O_SOURCE;
+	half->source_until_ns = e->source.until_ns;
+	return err;
+}
+
+static int compute_total(const struct effective_limits *e, struct slc_override_half *half, struct problem *problem)
+{
+	uint64_t interval16, depth16;
+	int err;
+
+	if (!e->total.rate_from && !e->total.burst_from)
+		return 0;
+	err = bucket16("total", &e->total.rate, e->total.burst, &interval16, &depth16, problem);
+	if (err)
+		return err;
+	half->flags |= SLC_O_TOTAL;
+	half->total_interval16 = interval16;
+	half->total_depth16 = depth16;
+	half->total_until_ns = e->total.until_ns;
+	return 0;
+}
+
+/* What the kernel is to enforce instead of the file's terms. */
+static int compute(const struct daemon *d, const struct service *service, struct slc_override_half *ret_half,
+		   struct problem *problem)
+{
+	const struct override *drain = overrides_find(d, OVERRIDE_drain, service->policy.name);
+	struct slc_override_half half = {0};
+	struct effective_limits e;
+	int err;
+
+	overrides_effective(d, service, clock_ns(), &e);
+	err = compute_source(service, &e, &half, problem);
+	if (!err)
+		err = compute_total(&e, &half, problem);
+	if (err)
+		return err;
+	if (e.source_concurrent.from) {
+		half.flags |= SLC_O_CONCURRENT;
+		half.source_concurrent = e.source_concurrent.limit.value;
+		half.concurrent_until_ns = e.source_concurrent.until_ns;
+	}
+	if (e.total_concurrent.from) {
+		half.flags |= SLC_O_BULKHEAD;
+		half.total_concurrent = e.total_concurrent.limit.value;
+		half.bulkhead_until_ns = e.total_concurrent.until_ns;
+	}
+	if (drain) {
+		half.flags |= SLC_O_DRAIN;
+		half.drain_until_ns = drain->until_ns;
+	}
+	*ret_half = half;
+	return 0;
+}
+
+static bool same_half(const struct slc_override_half *a, const struct slc_override_half *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+int override_try_service(const struct daemon *d, const struct service *service, struct problem *problem)
+{
+	struct slc_override_half half;
+
+	return compute(d, service, &half, problem);
+}
+
+/* Computes, writes and reads back: an order that the map does not hold is none. */
+int override_push_service(struct daemon *d, const struct service *service, struct problem *problem)
+{
+	struct slc_override_half half, found;
+	int err = compute(d, service, &half, problem);
+
+	if (err)
+		return err;
+	err = datapath_get_override(d->dp, service->policy.state, &found);
+	if (!err && same_half(&half, &found))
+		return 0;
+	err = datapath_set_override(d->dp, service->policy.state, &half);
+	if (!err)
+		err = datapath_get_override(d->dp, service->policy.state, &found);
+	if (err)
+		return problem_say(problem, 500, "%s: the map of overrides refuses: %s", service->policy.name,
+				   strerror(-err));
+	if (!same_half(&half, &found))
+		return problem_say(problem, 500, "%s: the map of overrides holds other values than written",
+				   service->policy.name);
+	return 0;
+}
+
+/* --- orders by address --------------------------------------------------------------------------------------------- */
+
+/* The newest order for the prefix that holds. */
+static struct override *order_in_force(const struct daemon *d, const struct cidr *cidr, uint64_t now_ns)
+{
+	struct override *newest = NULL;
+
+	for (size_t i = 0; i < d->overrides.count; i++) {
+		struct override *o = d->overrides.items[i];
+
+		if (override_is_order(o) && o->until_ns > now_ns && override_same_cidr(&o->cidr, cidr))
+			newest = o;
+	}
+	return newest;
+}
+
+/*
+ * The rule that the map has for this prefix; -ENOENT. A trie answers with the longest prefix that covers: one of
+ * another order is not meant.
+ */
+static int rule_found(const struct daemon *d, const struct cidr *cidr, struct slc_rule *ret_rule)
+{
+	struct slc_rule rule;
+	const struct override *o;
+	int err = datapath_order_covering(d->dp, cidr->addr, cidr->prefix, &rule);
+
+	if (err)
+		return err;
+	o = override_by_id(d, rule.id);
+	if (o && !override_same_cidr(&o->cidr, cidr))
+		return -ENOENT;
+	*ret_rule = rule;
+	return 0;
+}
+
+/* Bucket of an allow order: the one it has, so that its ceiling is not refilled, or a new one. */
+static int ceiling_of(struct daemon *d, const struct override *o, const struct slc_rule *found, struct slc_rule *rule)
+{
+	if (found->action == SLC_ACTION_allow && found->id == o->id) {
+		rule->slot = found->slot;
+		return 0;
+	}
+	return datapath_ceiling_slot(d->dp, &rule->slot);
+}
+
+static int rule_of(struct daemon *d, const struct override *o, const struct slc_rule *found, struct slc_rule *ret_rule,
+		   struct problem *problem)
+{
+	struct slc_rule rule = {.id = o->id, .until_ns = o->until_ns};
+	uint64_t interval16, depth16;
+	int err;
+
+	rule.action = o->kind == OVERRIDE_deny ? SLC_ACTION_deny : SLC_ACTION_allow;
+	if (o->all_packets)
+		rule.flags |= SLC_RULE_ALL_PACKETS;
+	if (o->kind == OVERRIDE_allow) {
+		err = bucket16("ceiling", &o->ceiling, o->burst, &interval16, &depth16, problem);
+		if (err)
+			return err;
+		rule.interval = interval16;
+		rule.depth = depth16;
+		err = ceiling_of(d, o, found, &rule);
+		if (err)
+			return problem_value(problem, 507, "cidr", o->subject, NULL,
+					     "release allow orders that are no longer needed: sluicectl overrides list",
+					     "no ceiling is free: %d allow rules and orders hold them all",
+					     SLC_CEILINGS);
+	}
+	*ret_rule = rule;
+	return 0;
+}
+
+static int push_order(struct daemon *d, const struct cidr *cidr, struct problem *problem)
+{
+	const struct override *o = order_in_force(d, cidr, clock_ns());
+	struct slc_rule rule, found = {0}, check;
+	bool had = rule_found(d, cidr, &found) == 0, had_slot = had && found.action == SLC_ACTION_allow;
+	int err;
+
+	if (!o) {
+		err = had ? datapath_order_delete(d->dp, cidr->addr, cidr->prefix) : 0;
+		if (!err && had_slot)
+			datapath_ceiling_release(d->dp, found.slot);
+		return err && err != -ENOENT
+			       ? problem_say(problem, 500, "the map of orders refuses: %s", strerror(-err))
+			       : 0;
+	}
+	err = rule_of(d, o, &found, &rule, problem);
+	if (err)
+		return err;
+	if (had && memcmp(&rule, &found, sizeof(rule)) == 0)
+		return 0;
+	err = datapath_order_set(d->dp, cidr->addr, cidr->prefix, &rule);
+	if (!err)
+		err = rule_found(d, cidr, &check);
+	if (!err && memcmp(&rule, &check, sizeof(rule)) != 0)
+		err = -EIO;
+	if (err) {
+		if (rule.action == SLC_ACTION_allow && !(had_slot && found.slot == rule.slot))
+			datapath_ceiling_release(d->dp, rule.slot);
+		return problem_value(problem, err == -ENOSPC ? 507 : 500, "cidr", o->subject, NULL, NULL,
+				     err == -ENOSPC ? "the map of orders is full (%s)"
+						    : "the map of orders does not hold it: %s",
+				     strerror(-err));
+	}
+	if (had_slot && !(rule.action == SLC_ACTION_allow && rule.slot == found.slot))
+		datapath_ceiling_release(d->dp, found.slot);
+	return 0;
+}
+
+/* --- either --------------------------------------------------------------------------------------------------------- */
+
+/* What an override acts on, computed anew. */
+int override_push(struct daemon *d, const struct override *o, struct problem *problem)
+{
+	struct service *service;
+
+	if (override_is_order(o))
+		return push_order(d, &o->cidr, problem);
+	service = daemon_service(d, o->subject);
+	return service ? override_push_service(d, service, problem) : 0;
+}
