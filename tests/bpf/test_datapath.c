@@ -22,15 +22,16 @@
 #include <cmocka.h>
 #include <linux/if_link.h>
 #include <net/if.h>
+#include <xdp/libxdp.h>
 
 #include "bpf/bucket.h"
 #include "bpf/hash.h"
 #include "user/datapath/datapath.h"
 
-#define PINS "/sys/fs/bpf/test-datapath"
 #define NS16_PER_S (16 * 1000000000ULL)
 
 static char why[WHY_LEN];
+static char pins[64]; /* of this process: test runs may overlap */
 static struct datapath *opened; /* by the running test: closed after it, however it ends */
 
 static void run(const char *command)
@@ -58,7 +59,7 @@ static void run(const char *command)
 
 static struct datapath *open_sized(uint32_t sources, bool udp)
 {
-	struct datapath_options options = {.pins = PINS, .sources = sources, .flows = 1024, .udp = udp};
+	struct datapath_options options = {.pins = pins, .sources = sources, .flows = 1024, .udp = udp};
 	struct datapath *dp = NULL;
 
 	why[0] = '\0';
@@ -154,8 +155,16 @@ static int pinned(const char *name)
 {
 	char path[256];
 
-	snprintf(path, sizeof(path), PINS "/%s", name);
+	snprintf(path, sizeof(path), "%s/%s", pins, name);
 	return bpf_obj_get(path);
+}
+
+static int unlink_pin(const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s", pins, name);
+	return unlink(path);
 }
 
 static uint32_t map_id(const char *name)
@@ -176,7 +185,7 @@ static int clean(void **state)
 	(void)state;
 	why[0] = '\0';
 	shut(&opened);
-	if (datapath_detach_all(PINS, why, sizeof(why)) < 0) {
+	if (datapath_detach_all(pins, why, sizeof(why)) < 0) {
 		fprintf(stderr, "detach_all: %s\n", why);
 		return -1;
 	}
@@ -239,11 +248,14 @@ static void opens_pins_and_closes(void **state)
 
 static void second_instance_is_busy_and_told_the_pid(void **state)
 {
-	struct datapath_options options = {.pins = PINS "/", .sources = 4096, .flows = 1024};
+	char with_slash[80];
+
+	struct datapath_options options = {.pins = with_slash, .sources = 4096, .flows = 1024};
 	struct datapath *dp = open_pins(), *second = NULL;
 	char pid[32];
 
 	(void)state;
+	snprintf(with_slash, sizeof(with_slash), "%s/", pins);
 	assert_int_equal(datapath_open(&second, &options, why, sizeof(why)), -EBUSY);
 	assert_null(second);
 	snprintf(pid, sizeof(pid), "pid %d", (int)getpid());
@@ -695,7 +707,7 @@ static void c103_lost_pin_is_found_again(void **state)
 	(void)state;
 	ok(datapath_attach(dp, "dp0", 0, &a));
 	fd = pinned("link_xdp_dp0"); /* keeps the link alive */
-	assert_int_equal(unlink(PINS "/link_xdp_dp0"), 0);
+	assert_int_equal(unlink_pin("link_xdp_dp0"), 0);
 	ok(datapath_attach(dp, "dp0", 0, &b));
 	assert_int_equal(a.program_id, b.program_id);
 	close(fd);
@@ -720,7 +732,7 @@ static void c103_foreign_program_is_refused_by_name(void **state)
 	assert_int_equal(bpf_xdp_attach(ifindex, -1, XDP_FLAGS_SKB_MODE, NULL), 0);
 	assert_int_equal(bpf_xdp_attach(ifindex, prog, XDP_FLAGS_DRV_MODE, NULL), 0);
 	assert_int_equal(datapath_attach(dp, "dp0", 0, &a), -EBUSY); /* never the other mode because of EBUSY */
-	ok(datapath_detach_all(PINS, why, sizeof(why)));
+	ok(datapath_detach_all(pins, why, sizeof(why)));
 	assert_int_not_equal(xdp_on("dp0", NULL), 0); /* nor is it removed with ours */
 	assert_int_equal(bpf_xdp_attach(ifindex, -1, XDP_FLAGS_DRV_MODE, NULL), 0);
 	close(prog);
@@ -778,6 +790,57 @@ static void c112_mtu_beyond_one_page(void **state)
 	shut(&dp);
 }
 
+/* Another tool's program behind libxdp's dispatcher: ours runs beside it, and leaves it alone when it goes. */
+static void joins_a_dispatcher(void **state)
+{
+	struct xdp_program *other = xdp_program__find_file("xsk_def_xdp_prog.o", NULL, NULL);
+	int ifindex = (int)if_nametoindex("dp0"), programs;
+	struct xdp_multiprog *mp;
+	struct datapath *dp;
+	struct attach_state a, b;
+	struct test_service web;
+
+	(void)state;
+	assert_int_equal(libxdp_get_error(other), 0);
+	assert_int_equal(xdp_program__attach(other, ifindex, XDP_MODE_NATIVE, 0), 0);
+	mp = xdp_multiprog__get_from_ifindex(ifindex);
+	assert_int_equal(libxdp_get_error(mp), 0);
+	if (xdp_multiprog__is_legacy(mp)) {
+		xdp_multiprog__close(mp);
+		assert_int_equal(xdp_program__detach(other, ifindex, XDP_MODE_NATIVE, 0), 0);
+		xdp_program__close(other);
+		printf("probe: the kernel refuses program extensions (BPF_PROG_TYPE_EXT), libxdp has no dispatcher\n");
+		skip();
+	}
+	xdp_multiprog__close(mp);
+	dp = open_pins();
+	make_service(&web, "web", 10, 20, 40);
+	apply_services(dp, &web, 1);
+	if (datapath_attach(dp, "dp0", 0, &a) < 0)
+		fail_msg("%s", a.why);
+	assert_true(a.dispatcher && a.mode == ATTACH_NATIVE && a.program_id);
+	ok(datapath_attach(dp, "dp0", 0, &b));
+	assert_int_equal(a.program_id, b.program_id);
+	shut(&dp);
+	dp = open_sized(8192, false); /* other tables: the program behind the dispatcher is replaced too */
+	apply_services(dp, &web, 1);
+	ok(datapath_attach(dp, "dp0", 0, &b));
+	assert_int_not_equal(a.program_id, b.program_id);
+	mp = xdp_multiprog__get_from_ifindex(ifindex);
+	programs = xdp_multiprog__program_count(mp);
+	xdp_multiprog__close(mp);
+	assert_int_equal(programs, 2);
+	shut(&dp);
+	ok(datapath_detach_all(pins, why, sizeof(why)));
+	mp = xdp_multiprog__get_from_ifindex(ifindex);
+	assert_int_equal(libxdp_get_error(mp), 0);
+	programs = xdp_multiprog__program_count(mp);
+	xdp_multiprog__close(mp);
+	assert_int_equal(programs, 1);
+	assert_int_equal(xdp_program__detach(other, ifindex, XDP_MODE_NATIVE, 0), 0);
+	xdp_program__close(other);
+}
+
 static void c104_detach_all_verifies(void **state)
 {
 	struct datapath *dp = open_pins();
@@ -789,13 +852,13 @@ static void c104_detach_all_verifies(void **state)
 	ok(datapath_attach(dp, "dp1", 0, &a));
 	ok(datapath_attach_sockops(dp, why, sizeof(why)));
 	lost = pinned("link_xdp_dp1");
-	assert_int_equal(unlink(PINS "/link_xdp_dp1"), 0);
+	assert_int_equal(unlink_pin("link_xdp_dp1"), 0);
 	shut(&dp);
-	ok(datapath_detach_all(PINS, why, sizeof(why)));
+	ok(datapath_detach_all(pins, why, sizeof(why)));
 	assert_int_equal(xdp_on("dp0", NULL), 0);
 	assert_int_equal(xdp_on("dp1", NULL), 0); /* found although nothing pinned it */
-	assert_int_equal(access(PINS, F_OK), -1);
-	ok(datapath_detach_all(PINS, why, sizeof(why))); /* nothing there: success */
+	assert_int_equal(access(pins, F_OK), -1);
+	ok(datapath_detach_all(pins, why, sizeof(why))); /* nothing there: success */
 	close(lost);
 }
 
@@ -900,7 +963,7 @@ static void repin(const char *name, enum bpf_map_type type, int more_value, int 
 	fd = bpf_map_create(type ?: info.type, name, info.key_size, info.value_size + (uint32_t)more_value,
 			    info.max_entries / (uint32_t)divide_entries, &opts);
 	assert_true(fd >= 0);
-	snprintf(path, sizeof(path), PINS "/%s", name);
+	snprintf(path, sizeof(path), "%s/%s", pins, name);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(bpf_obj_pin(fd, path), 0);
 	close(fd);
@@ -948,7 +1011,7 @@ static void c109_pins_of_other_shapes(void **state)
 		dp = open_pins(); /* what it left is of our shape */
 		assert_true(datapath_modes(dp)->adopted);
 		shut(&dp);
-		ok(datapath_detach_all(PINS, why, sizeof(why)));
+		ok(datapath_detach_all(pins, why, sizeof(why)));
 	}
 }
 
@@ -1003,6 +1066,15 @@ static void counters_by_cpu(void **state)
 	shut(&dp);
 }
 
+static int remove_lock(void **state)
+{
+	char path[96];
+
+	(void)state;
+	snprintf(path, sizeof(path), "/run/sluice/sys-fs-bpf-test--datapath--%d.lock", (int)getpid());
+	return unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1026,6 +1098,7 @@ int main(void)
 		NETWORK(c23_devices_without_ethernet_are_refused),
 		NETWORK(renamed_and_returning_interfaces),
 		NETWORK(c112_mtu_beyond_one_page),
+		NETWORK(joins_a_dispatcher),
 		NETWORK(c104_detach_all_verifies),
 		NETWORK(c79_sockops_beside_others),
 		NETWORK(c109_other_table_size_keeps_everything),
@@ -1033,5 +1106,6 @@ int main(void)
 		NETWORK(c109_other_abi_major),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	snprintf(pins, sizeof(pins), "/sys/fs/bpf/test-datapath-%d", (int)getpid());
+	return cmocka_run_group_tests(tests, NULL, remove_lock);
 }

@@ -176,8 +176,13 @@ int dispatcher_attach(const struct datapath *dp, const char *ifname, int ifindex
 		r = dispatcher_detach(ifindex, is_ours_and_stale, dp);
 	if (r < 0)
 		return because(r, state->why, sizeof(state->why),
-			       "%s has libxdp's dispatcher with programs of others; joining them failed: %s", ifname,
-			       strerror(-r));
+			       "%s has libxdp's dispatcher with programs of others; joining them failed: %s%s", ifname,
+			       strerror(-r),
+			       r == -EINVAL
+				       ? "; kernels since 6.12 want a dispatcher that may change packets for a "
+					 "program that answers with RST (libxdp 1.3 has none): unload the others, or "
+					 "attach sluice first"
+				       : "");
 	state->ifindex = ifindex;
 	state->mode = xdp_multiprog__attach_mode(mp) == XDP_MODE_SKB ? ATTACH_GENERIC : ATTACH_NATIVE;
 	state->program_id = dispatcher_find(ifindex, is_ours_and_current, dp);

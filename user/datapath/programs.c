@@ -7,20 +7,41 @@
 
 #include "sluice.skel.h"
 
-/* The last lines libbpf would have printed: they hold the verifier's reason. Loading is single-threaded. */
+/*
+ * What libbpf would have printed: its first complaint about a load is the cause, those after it are consequences; of a
+ * verifier's log the last line but its statistics says why. Loading is single-threaded.
+ */
 static char libbpf_said[WHY_LEN];
+
+#define LOG_BEGIN "-- BEGIN PROG LOAD LOG --\n"
+#define LOG_END "processed "
+
+static void keep_verifier_line(const char *log)
+{
+	const char *end = strstr(log, "\n" LOG_END), *line;
+	size_t said = strlen(libbpf_said);
+
+	for (const char *later = end; later; later = strstr(later + 1, "\n" LOG_END))
+		end = later;
+	if (!end)
+		return;
+	for (line = end; line > log && line[-1] != '\n';)
+		line--;
+	snprintf(libbpf_said + said, sizeof(libbpf_said) - said, ": %.*s", (int)(end - line), line);
+}
 
 static int keep_message(enum libbpf_print_level level, const char *fmt, va_list args)
 {
-	char text[WHY_LEN];
+	_cleanup_free_ char *text = NULL;
+	const char *log;
 
-	if (level != LIBBPF_WARN)
+	if (level != LIBBPF_WARN || vasprintf(&text, fmt, args) < 0)
 		return 0;
-	vsnprintf(text, sizeof(text), fmt, args);
-	text[strcspn(text, "\n")] = '\0';
-	/* The first complaint about a load is the cause; those after it are consequences. */
-	if (!libbpf_said[0])
-		snprintf(libbpf_said, sizeof(libbpf_said), "%s", text);
+	log = strstr(text, LOG_BEGIN);
+	if (log)
+		keep_verifier_line(log + strlen(LOG_BEGIN));
+	else if (!libbpf_said[0])
+		snprintf(libbpf_said, sizeof(libbpf_said), "%.*s", (int)strcspn(text, "\n"), text);
 	return 0;
 }
 
