@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "maps/abi.h"
 #include "tests/bench/bench.h"
@@ -33,14 +32,6 @@ struct watch {
 	double lowest, worst;
 };
 
-static double seconds_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
-
 static void sample(void *arg)
 {
 	struct watch *w = arg;
@@ -62,10 +53,13 @@ static void sample(void *arg)
 	w->worst = fmax(w->worst, admitted - EXACT_RATE * after - w->lowest - EXACT_BURST);
 }
 
-static int one_row(struct bench *bench, size_t kind, unsigned cpus, double factor)
+/* A pause that lets the bucket fill up costs tokens that no limiter can hand out later. */
+#define LONGEST_GAP (0.6 * EXACT_BURST / EXACT_RATE)
+#define TRIES 4
+
+static int one_try(struct bench *bench, size_t kind, unsigned cpus, double factor, struct accuracy *row)
 {
-	const double seconds = bench->results->quick ? 0.5 : 1.5;
-	struct accuracy *row = &bench->results->accuracy[bench->results->accuracy_count];
+	const double seconds = bench->results->quick ? 1 : 2;
 	struct watch watch = {.bench = bench, .port = kinds[kind].port};
 	const struct load load = {
 		.ifindex = topology_near(bench->topology, SUBJECT_SLUICE),
@@ -88,9 +82,30 @@ static int one_row(struct bench *bench, size_t kind, unsigned cpus, double facto
 		.offered = result.frames,
 		.admitted = watch.admitted,
 		.allowed = EXACT_RATE * result.seconds + EXACT_BURST,
+		.gap = result.gap,
 		.worst = watch.worst,
 	};
-	bench->results->accuracy_count++;
+	return 0;
+}
+
+/* The upper bound must hold in every try; of the tries, the one with the steadiest load is shown. */
+static int one_row(struct bench *bench, size_t kind, unsigned cpus, double factor)
+{
+	struct accuracy best = {.gap = INFINITY}, now;
+	double worst = -INFINITY;
+	int r = 0;
+
+	for (int i = 0; !r && i < TRIES && best.gap > LONGEST_GAP; i++) {
+		r = one_try(bench, kind, cpus, factor, &now);
+		if (r)
+			return r;
+		worst = fmax(worst, now.worst);
+		if (now.gap < best.gap)
+			best = now;
+	}
+	best.worst = worst;
+	best.steady = best.gap <= LONGEST_GAP;
+	bench->results->accuracy[bench->results->accuracy_count++] = best;
 	return 0;
 }
 
@@ -101,7 +116,7 @@ int measure_accuracy(struct bench *bench)
 	for (size_t kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++)
 		for (unsigned cpus = 1; cpus <= bench->results->cpus; cpus++)
 			for (size_t f = 0; !r && f < sizeof(factors) / sizeof(factors[0]); f++)
-				r = one_row(bench, kind, cpus, factors[f]);
+				r = bench_stopped ? -EINTR : one_row(bench, kind, cpus, factors[f]);
 	if (r)
 		fprintf(stderr, "bench: accuracy: %s\n", strerror(-r));
 	return r;

@@ -22,7 +22,14 @@ static const char usage[] = "usage: bench [--quick] [--only-peers] [--rounds N] 
 			    "  --json FILE   where the figures go (default build/bench.json)\n"
 			    "  --strict      exit 1 if a goal is missed\n";
 
-static double seconds(void)
+volatile int bench_stopped;
+
+static void on_signal(int number)
+{
+	bench_stopped = number;
+}
+
+double seconds_now(void)
 {
 	struct timespec ts;
 
@@ -69,6 +76,17 @@ static void tear_down(struct bench *bench)
 	topology_destroy(&bench->topology);
 }
 
+/* SCENARIO[:SOURCES[:alone]] */
+static int loop(struct bench *bench, const char *text)
+{
+	char name[32] = "", mode[8] = "";
+	unsigned sources = 1;
+
+	if (sscanf(text, "%31[^:]:%u:%7s", name, &sources, mode) < 1)
+		return -EINVAL;
+	return measure_loop(bench, name, sources, 3, strcmp(mode, "alone") != 0);
+}
+
 static int pin_to_last_cpu(void)
 {
 	cpu_set_t cpus;
@@ -81,22 +99,18 @@ static int pin_to_last_cpu(void)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"quick", no_argument, NULL, 'q'},
-		{"only-peers", no_argument, NULL, 'p'},
-		{"parts", required_argument, NULL, 'P'},
-		{"rounds", required_argument, NULL, 'r'},
-		{"json", required_argument, NULL, 'j'},
-		{"strict", no_argument, NULL, 's'},
-		{"verbose", no_argument, NULL, 'v'},
-		{"help", no_argument, NULL, 'h'},
-		{},
+		{"quick", no_argument, NULL, 'q'},        {"only-peers", no_argument, NULL, 'p'},
+		{"parts", required_argument, NULL, 'P'},  {"loop", required_argument, NULL, 'l'},
+		{"rounds", required_argument, NULL, 'r'}, {"json", required_argument, NULL, 'j'},
+		{"strict", no_argument, NULL, 's'},       {"verbose", no_argument, NULL, 'v'},
+		{"help", no_argument, NULL, 'h'},         {},
 	};
 	static struct results results;
 	struct bench bench = {.results = &results};
-	const char *json = "build/bench.json", *parts = "live,run,accuracy";
+	const char *json = "build/bench.json", *parts = "live,run,accuracy", *looped = NULL;
 	bool only_peers = false, strict = false;
 	int option, r, missed = 0;
-	double start = seconds();
+	double start = seconds_now();
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (option) {
@@ -111,6 +125,9 @@ int main(int argc, char **argv)
 			break;
 		case 'P':
 			parts = optarg;
+			break;
+		case 'l':
+			looped = optarg;
 			break;
 		case 'j':
 			json = optarg;
@@ -129,8 +146,17 @@ int main(int argc, char **argv)
 	if (!results.rounds)
 		results.rounds = results.quick ? 7 : 21;
 	results.cpus = sysconf(_SC_NPROCESSORS_ONLN) >= 2 ? 2 : 1;
+	results.live_cpus = results.quick ? 1 : results.cpus;
+	bench.deadline = start + (results.quick ? 25 : 240);
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
 	r = set_up(&bench, only_peers);
 	r = r ?: pin_to_last_cpu();
+	if (looped) {
+		r = r ?: loop(&bench, looped);
+		tear_down(&bench);
+		return r ? 1 : 0;
+	}
 	if (!r && strstr(parts, "live"))
 		r = measure_live(&bench);
 	if (!r && strstr(parts, "run"))
@@ -140,9 +166,9 @@ int main(int argc, char **argv)
 	tear_down(&bench);
 	if (r)
 		return 1;
-	results.seconds = seconds() - start;
+	results.seconds = seconds_now() - start;
 	report_text(&results, stdout);
-	missed = report_rows(&results, stdout);
+	missed = report_goals(&results, stdout);
 	r = report_json(&results, json);
 	if (r)
 		fprintf(stderr, "bench: cannot write %s: %s\n", json, strerror(-r));

@@ -21,6 +21,7 @@
 #define BENCH_MAX_CPUS 2
 #define BENCH_MAX_ROUNDS 64
 
+struct json_t;
 struct slc_counters;
 
 /* Ports of the services under test: one per way through the pipeline. */
@@ -78,6 +79,7 @@ struct load_result {
 	bool disturbed; /* somebody else had the CPU in the middle of it */
 	uint64_t frames; /* that were redirected */
 	double seconds; /* loader_pace(): from the first frame to the last */
+	double gap; /* loader_pace(): longest pause of a CPU between two frames, seconds */
 };
 
 struct loader;
@@ -148,8 +150,7 @@ struct cell {
 	double ns[BENCH_MAX_ROUNDS];
 	double over[BENCH_MAX_ROUNDS]; /* minus the base of the same round */
 	uint64_t sent, received;
-	double limited; /* part of the frames that was refused by a rate, where known; else < 0 */
-	double expected; /* part of the frames that met the verdict the scenario is named after; else < 0 */
+	double limited; /* part of the frames that met the verdict the scenario is named after; < 0: not asked */
 };
 
 struct run_cell { /* PROG_TEST_RUN */
@@ -165,14 +166,17 @@ struct accuracy {
 	double seconds;
 	uint64_t offered, admitted;
 	double allowed; /* rate x t + burst over the whole run */
+	double gap; /* longest pause of the generator, seconds: a bucket that is full meanwhile loses tokens */
+	bool steady; /* no pause was long enough for that */
 	double worst; /* largest excess over rate x t + burst in any interval between two readings, in admissions */
 };
 
 #define ACCURACY_ROWS 8
 struct results {
 	bool quick, has_sluice;
-	unsigned cpus; /* 1 or 2 columns measured */
-	unsigned rounds;
+	unsigned cpus; /* there are, at most 2 */
+	unsigned live_cpus; /* 1 or 2: live frames from one, and from both */
+	unsigned rounds; /* at most */
 	struct cell cells[BENCH_MAX_CPUS][SPREADS][SCENARIO_COUNT];
 	struct run_cell runs[SPREADS][SCENARIO_COUNT];
 	struct accuracy accuracy[ACCURACY_ROWS];
@@ -189,18 +193,26 @@ struct bench {
 	struct sluice *sluice; /* NULL: without */
 	struct results *results;
 	bool verbose;
+	double deadline; /* CLOCK_MONOTONIC seconds: no further round after it, but the first three */
 };
 
+extern volatile int bench_stopped; /* a signal came: clean up and go */
+double seconds_now(void);
+#define BENCH_MIN_ROUNDS 3
+
 int measure_live(struct bench *bench);
+/* One scenario from `sources` again and again for `seconds`, for a profiler to look at; prints ns. */
+int measure_loop(struct bench *bench, const char *scenario, uint32_t sources, double seconds, bool live);
 int measure_runs(struct bench *bench);
 int measure_accuracy(struct bench *bench);
 
-/* --- report.c ------------------------------------------------------------------------------------------------------ */
+/* --- report.c, goals.c ------------------------------------------------------------------------------------------- */
 
 double median(const double *values, unsigned count);
 void report_text(const struct results *results, FILE *out);
 int report_json(const struct results *results, const char *path);
-/* PASS or MISS for rows 1 to 4 of DESIGN section 9; returns how many missed. */
-int report_rows(const struct results *results, FILE *out);
+/* PASS or MISS for each goal; returns how many missed. */
+int report_goals(const struct results *results, FILE *out);
+struct json_t *goals_json(const struct results *results);
 
 #endif /* SLUICE_BENCH_H */

@@ -91,7 +91,9 @@ static __always_inline int is_due(struct gen_state *s)
 	if (now < s->due_ns || now > config.until_ns)
 		return 0;
 	if (!s->first_ns)
-		s->due_ns = s->first_ns = now;
+		s->due_ns = s->first_ns = s->last_ns = now;
+	if (now - s->last_ns > s->longest_ns)
+		s->longest_ns = now - s->last_ns;
 	s->due_ns += config.pace_ns;
 	s->last_ns = now;
 	return 1;

@@ -21,7 +21,8 @@ struct gen_state {
 	__u64 counter; /* frames made */
 	__u64 due_ns; /* with pace_ns: when the next one is sent */
 	__u64 first_ns, last_ns; /* of the frames sent */
-	__u64 pad[4];
+	__u64 longest_ns; /* gap between two of them */
+	__u64 pad[3];
 };
 
 #endif /* SLUICE_BENCH_GEN_H */

@@ -5,6 +5,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/if_ether.h>
+#include <math.h>
 #include <netinet/ip.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -236,7 +237,7 @@ static int reset_clocks(const struct loader *loader, struct gen_state *states)
 	int r = read_states(loader, states);
 
 	for (int i = 0; i < loader->possible; i++)
-		states[i].due_ns = states[i].first_ns = states[i].last_ns = 0;
+		states[i].due_ns = states[i].first_ns = states[i].last_ns = states[i].longest_ns = 0;
 	return r ?: bpf_map_update_elem(bpf_map__fd(loader->skel->maps.state), &zero, states, BPF_ANY);
 }
 
@@ -252,7 +253,11 @@ static void paced_result(const struct loader *loader, const struct gen_state *be
 		ret->frames += after[i].counter - before[i].counter;
 		first = after[i].first_ns < first ? after[i].first_ns : first;
 		last = after[i].last_ns > last ? after[i].last_ns : last;
+		ret->gap = fmax(ret->gap, (double)after[i].longest_ns / 1e9);
 	}
+	for (int i = 0; i < loader->possible; i++) /* one that began late or ended early paused too */
+		if (after[i].first_ns)
+			ret->gap = fmax(ret->gap, (double)(after[i].first_ns - first + last - after[i].last_ns) / 1e9);
 	ret->seconds = last > first ? (double)(last - first) / 1e9 : 0;
 }
 

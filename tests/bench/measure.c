@@ -164,7 +164,8 @@ static int one_round(struct bench *bench, const struct spread_info *spread, unsi
 	return 0;
 }
 
-static int live_cells(struct bench *bench, const struct spread_info *spread, unsigned cpus, struct cell *cells)
+static int live_cells(struct bench *bench, const struct spread_info *spread, unsigned cpus, double until,
+		      struct cell *cells)
 {
 	struct verdicts before[SCENARIO_COUNT] = {}, after;
 	int r = 0;
@@ -172,8 +173,11 @@ static int live_cells(struct bench *bench, const struct spread_info *spread, uns
 	for (int s = 0; !r && s < SCENARIO_COUNT; s++)
 		if (wanted(bench, s))
 			r = verdicts_of(bench, s, &before[s]);
-	for (unsigned i = 0; !r && i < bench->results->rounds; i++)
-		r = one_round(bench, spread, cpus, cells);
+	for (unsigned i = 0; !r && i < bench->results->rounds; i++) {
+		if (i >= BENCH_MIN_ROUNDS && seconds_now() > until)
+			break;
+		r = bench_stopped ? -EINTR : one_round(bench, spread, cpus, cells);
+	}
 	for (int s = 0; !r && s < SCENARIO_COUNT; s++) {
 		cells[s].limited = -1;
 		if (!wanted(bench, s))
@@ -189,15 +193,19 @@ static int live_cells(struct bench *bench, const struct spread_info *spread, uns
 int measure_live(struct bench *bench)
 {
 	struct results *results = bench->results;
+	double left;
 
 	for (int i = 0; i < SPREADS; i++) {
-		int r = 0;
+		int r = bench_stopped ? -EINTR : 0;
 
 		for (int s = 0; !r && s < SCENARIO_COUNT; s++)
 			if (wanted(bench, s))
 				r = fill(bench, s, &spreads[i]);
-		for (unsigned cpus = 1; !r && cpus <= results->cpus; cpus++)
-			r = live_cells(bench, &spreads[i], cpus, results->cells[cpus - 1][i]);
+		/* Of what is left, each number of sources gets its part, and each number of CPUs. */
+		left = (bench->deadline - seconds_now()) / (SPREADS - i);
+		for (unsigned cpus = 1; !r && cpus <= results->live_cpus; cpus++)
+			r = live_cells(bench, &spreads[i], cpus, seconds_now() + left / results->live_cpus,
+				       results->cells[cpus - 1][i]);
 		if (r) {
 			fprintf(stderr, "bench: live frames from %s sources: %s\n", spreads[i].label, strerror(-r));
 			return r;
@@ -226,6 +234,7 @@ int measure_runs(struct bench *bench)
 		for (unsigned round = 0; !r && round < bench->results->rounds; round++) {
 			double ns[SCENARIO_COUNT] = {};
 
+			r = bench_stopped ? -EINTR : 0;
 			for (int s = 0; !r && s < SCENARIO_COUNT; s++) {
 				struct load load = load_of(bench, s, &spreads[i]);
 				struct run_cell *cell = &bench->results->runs[i][s];
@@ -243,4 +252,49 @@ int measure_runs(struct bench *bench)
 	if (r)
 		fprintf(stderr, "bench: PROG_TEST_RUN: %s\n", strerror(-r));
 	return topology_enter_generator(bench->topology) ?: r;
+}
+
+/* --- for a profiler ----------------------------------------------------------------------------------------------- */
+
+static int loop_once(struct bench *bench, enum scenario scenario, const struct load *load, bool live, double *ret_ns)
+{
+	struct load_result result;
+	uint32_t action;
+	int r;
+
+	if (!live)
+		return loader_test_run(bench->loader, prog_of(bench, scenario), load, ret_ns, &action);
+	r = loader_run(bench->loader, load, &result);
+	if (!r)
+		*ret_ns = result.ns;
+	return r;
+}
+
+int measure_loop(struct bench *bench, const char *scenario, uint32_t sources, double seconds, bool live)
+{
+	const struct spread_info spread = {.sources = sources};
+	double values[BENCH_MAX_ROUNDS], spent = 0;
+	unsigned rounds = 0;
+	int s = 0, r;
+
+	while (s < SCENARIO_COUNT && strcmp(scenarios[s].name, scenario))
+		s++;
+	if (s == SCENARIO_COUNT || !wanted(bench, s) || (!live && is_peer(scenarios[s].subject))) {
+		fprintf(stderr, "bench: no scenario '%s' here\n", scenario);
+		return -EINVAL;
+	}
+	r = fill(bench, s, &spread);
+	if (!r && !live)
+		r = topology_enter(bench->topology, SUBJECT_SLUICE);
+	while (!r && spent < seconds && rounds < BENCH_MAX_ROUNDS) {
+		struct load load = load_of(bench, s, &spread);
+
+		load.frames = (unsigned)(seconds * 1e9 / BENCH_MAX_ROUNDS / 250);
+		r = loop_once(bench, s, &load, live, &values[rounds]);
+		spent += values[rounds++] * load.frames / 1e9;
+	}
+	if (!r)
+		printf("%s %s from %u sources: %.0f ns per packet\n", live ? "live" : "alone", scenario, sources,
+		       median(values, rounds));
+	return r;
 }

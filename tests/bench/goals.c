@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* goals.c: the figures this project has promised (rows 1 to 4 of the design's table), computed from one run. */
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "tests/bench/bench.h"
+
+enum { AT_1 = 0, AT_1K = 1, AT_1M = 3, AT_ALL = 4 }; /* rows of spreads[] */
+
+struct goal {
+	const char *name;
+	bool met;
+	char figures[400];
+};
+
+static void append(struct goal *goal, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void append(struct goal *goal, const char *fmt, ...)
+{
+	size_t used = strlen(goal->figures);
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(goal->figures + used, sizeof(goal->figures) - used, fmt, args);
+	va_end(args);
+}
+
+static double live_ns(const struct results *results, int spread, enum scenario s)
+{
+	const struct cell *cell = &results->cells[0][spread][s];
+
+	return median(cell->ns, cell->rounds);
+}
+
+static double live_over(const struct results *results, int spread, enum scenario s)
+{
+	const struct cell *cell = &results->cells[0][spread][s];
+
+	return median(cell->over, cell->rounds);
+}
+
+/* Both ways of refusing: the dearer one passes the source's bucket and writes a flow record first. */
+static void goal_refused(const struct results *results, struct goal *goal)
+{
+	static const struct {
+		int spread;
+		double limit;
+	} at[] = {{AT_1, 100}, {AT_1M, 200}, {AT_ALL, 200}};
+
+	goal->name = "1 refused SYN <= +100 / +200 / +200 ns over bare XDP_DROP at 1 / 1 M / 2^32 sources";
+	goal->met = true;
+	for (int way = REFUSED_SOURCE; way <= REFUSED_TOTAL; way++) {
+		append(goal, "%s%s:", way == REFUSED_SOURCE ? "" : "; ", scenarios[way].label);
+		for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+			double over = live_over(results, at[i].spread, way);
+
+			goal->met &= over <= at[i].limit;
+			append(goal, " %+.0f", over);
+		}
+	}
+}
+
+/* The same frames against the same kind of limit, whole way: the generator's part counts for both. */
+static void goal_peers(const struct results *results, struct goal *goal)
+{
+	static const struct {
+		int spread;
+		double limit;
+	} at[] = {{AT_1K, 2.5}, {AT_1M, 5}};
+
+	goal->name = "2 refused SYN >= 2.5x faster than nftables and iptables hashlimit at 1 k sources, >= 5x at 1 M";
+	goal->met = true;
+	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+		const int spread = at[i].spread;
+		double ours = live_ns(results, spread, REFUSED_SOURCE), bare = live_ns(results, spread, BARE_DROP);
+
+		append(goal, "%s%s:", i ? "; " : "", spreads[spread].label);
+		for (int peer = NFT; peer <= IPTABLES; peer++) {
+			double ratio = live_ns(results, spread, peer) / ours;
+
+			goal->met &= peer == NFT_INGRESS || ratio >= at[i].limit;
+			append(goal, " %s %.1fx (%.1fx without the bare way)", scenarios[peer].label, ratio,
+			       (live_ns(results, spread, peer) - bare) / (ours - bare));
+		}
+	}
+}
+
+static void goal_established(const struct results *results, struct goal *goal)
+{
+	double alone[SPREADS], over[SPREADS], live;
+
+	for (int i = 0; i < SPREADS; i++) {
+		over[i] = live_over(results, i, ESTABLISHED);
+		alone[i] = median(results->runs[i][ESTABLISHED].over, results->runs[i][ESTABLISHED].rounds);
+	}
+	live = median(over, SPREADS);
+	goal->name = "3 packet of an established connection <= 25 ns over a bare pass";
+	goal->met = live <= 25;
+	append(goal, "live %+.0f ns (median over all sources; %+.0f for the program alone)", live,
+	       median(alone, SPREADS));
+}
+
+static void goal_exact(const struct results *results, struct goal *goal)
+{
+	double lowest = INFINITY, highest = -INFINITY, worst = -INFINITY;
+	unsigned unsteady = 0;
+
+	goal->name = "4 admitted in any interval t <= rate x t + burst + 1 per further CPU; >= 99 % of it at 1.1x";
+	goal->met = true;
+	for (unsigned i = 0; i < results->accuracy_count; i++) {
+		const struct accuracy *a = &results->accuracy[i];
+		double excess = (double)a->admitted - a->allowed, ratio = (double)a->admitted / a->allowed;
+
+		goal->met &= excess <= a->cpus - 1 && a->worst <= a->cpus - 1;
+		unsteady += !a->steady;
+		if (a->steady)
+			lowest = fmin(lowest, ratio);
+		highest = fmax(highest, ratio);
+		worst = fmax(worst, a->worst);
+	}
+	goal->met &= lowest >= 0.99 && isfinite(lowest);
+	append(goal, "admitted %.4f to %.4f of the limit; worst interval %+.1f", lowest, highest, worst);
+	if (unsteady)
+		append(goal,
+		       "; %u of %u rows not judged for the lower bound: the machine was too busy to offer steadily",
+		       unsteady, results->accuracy_count);
+}
+
+static size_t goals_of(const struct results *results, struct goal goals[4])
+{
+	size_t n = 0;
+
+	memset(goals, 0, 4 * sizeof(*goals));
+	if (!results->has_sluice)
+		return 0;
+	if (results->cells[0][0][BARE_DROP].rounds) {
+		goal_refused(results, &goals[n++]);
+		goal_peers(results, &goals[n++]);
+		goal_established(results, &goals[n++]);
+	}
+	if (results->accuracy_count)
+		goal_exact(results, &goals[n++]);
+	return n;
+}
+
+int report_goals(const struct results *results, FILE *out)
+{
+	struct goal goals[4];
+	size_t count = goals_of(results, goals);
+	int missed = 0;
+
+	if (count)
+		fprintf(out, "\nGoals\n");
+	for (size_t i = 0; i < count; i++) {
+		fprintf(out, "%s  %s\n      %s\n", goals[i].met ? "PASS" : "MISS", goals[i].name, goals[i].figures);
+		missed += !goals[i].met;
+	}
+	return missed;
+}
+
+json_t *goals_json(const struct results *results)
+{
+	struct goal goals[4];
+	size_t count = goals_of(results, goals);
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(list, json_pack("{s:s, s:b, s:s}", "goal", goals[i].name, "met", goals[i].met,
+						      "figures", goals[i].figures));
+	return list;
+}
