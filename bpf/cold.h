@@ -64,7 +64,7 @@ static __always_inline struct slc_cold *slc_cold_find(const struct slc_control *
 	struct slc_cold_set *set = slc_cold_set_of(control, source);
 	__u32 way = slc_cold_way(set, source >> 24);
 
-	return set && way < SLC_COLD_NONE ? &set->way[way] : NULL;
+	return set && way < SLC_COLD_NONE ? &set->way[way & (SLC_COLD_WAYS - 1)] : NULL;
 }
 
 /* Takes an entry over. NULL: all are pinned, or another CPU was quicker. */
@@ -78,7 +78,7 @@ static __always_inline struct slc_cold *slc_cold_claim(const struct slc_control 
 
 	if (!set || way >= SLC_COLD_NONE)
 		return NULL;
-	victim = &set->way[way];
+	victim = &set->way[way & (SLC_COLD_WAYS - 1)];
 	old.word = READ_ONCE(victim->head.word);
 	if (old.open || __sync_val_compare_and_swap(&victim->head.word, old.word, next.word) != old.word)
 		return NULL;
