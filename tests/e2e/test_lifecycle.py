@@ -292,7 +292,7 @@ def test_two_reloads_at_once(lab):
         path.write_text(json.dumps(whole))
         files.append(path)
     for _ in range(5):
-        joins = [in_thread(sluice.ctl, "config", "load", path, False) for path in files]
+        joins = [in_thread(lambda p=path: sluice.ctl("config", "load", p, check=False)) for path in files]
         done = [join() for join in joins]
         assert any(d.returncode == 0 for d in done), [d.stderr for d in done]
         names = {s["name"] for s in sluice.status()["services"]}

@@ -82,15 +82,27 @@ static bool can_move(const struct datapath *dp, const struct next_service *s)
 	return s->moves && (uint64_t)s->have->policy.set_base + s->have->policy.set_mask < sets;
 }
 
-/* First pass fills the new ranges; the second, after the swap, brings the debts made meanwhile. */
-static void move_buckets(struct datapath *dp, const struct next *next, bool clear)
+static void clear_ranges(struct datapath *dp, const struct next *next)
 {
 	for (size_t i = 0; i < next->count; i++) {
 		const struct next_service *s = &next->services[i];
 
-		if (clear && (s->moves || !s->have))
+		if (s->moves || !s->have)
 			memset(dp->sources + s->policy.set_base, 0,
 			       (s->policy.set_mask + 1ULL) * sizeof(struct slc_set));
+	}
+}
+
+/*
+ * Once just before the swap, and once after it for the debts made meanwhile. A token spent in the old range after the
+ * first pass may be spent again in the new one before the second: so nothing slow stands between pass and swap. That
+ * is the copy's own time, some 50 ns for each source in debt, times the source's rate.
+ */
+static void move_buckets(struct datapath *dp, const struct next *next)
+{
+	for (size_t i = 0; i < next->count; i++) {
+		const struct next_service *s = &next->services[i];
+
 		if (can_move(dp, s)) {
 			struct move move = move_of(dp, s);
 
@@ -192,7 +204,7 @@ static int write_next(struct datapath *dp, const struct next *next, char *why, s
 	r = zero_states(dp, next);
 	if (r < 0)
 		return because(r, why, why_len, "clearing state slots: %s", strerror(-r));
-	move_buckets(dp, next, true);
+	clear_ranges(dp, next);
 	r = write_policies(dp, next, why, why_len);
 	if (r == 0)
 		r = write_services(dp, next, why, why_len);
@@ -214,7 +226,7 @@ static int finish(struct datapath *dp, const struct next *next)
 	int r;
 
 	settle(dp, !next->index);
-	move_buckets(dp, next, false);
+	move_buckets(dp, next);
 	write_ports(dp, next, false);
 	if (trust_read(dp->live.trust_fd, dp->live.trust_count, &before, &before_count) == 0)
 		trust_release(dp, before, before_count, next->trust, next->trust_count);
@@ -227,19 +239,33 @@ static int finish(struct datapath *dp, const struct next *next)
 	return 0;
 }
 
+/* In a migration no packet reads these maps yet: the swap is that of the programs. */
+static int swap_programs(struct datapath *dp, const struct next *next, uint64_t word, char *why, size_t why_len)
+{
+	int r = migrate_pin(dp, why, why_len);
+
+	if (r < 0)
+		return r;
+	move_buckets(dp, next);
+	__atomic_store_n(&dp->control->active, word, __ATOMIC_RELEASE);
+	r = migrate_swap(dp, why, why_len);
+	if (r < 0)
+		__atomic_store_n(&dp->control->active, next->index, __ATOMIC_RELEASE);
+	return r;
+}
+
 static int swap(struct datapath *dp, const struct next *next, char *why, size_t why_len)
 {
 	uint64_t word = (dp->live.number + 1) << 1 | next->index;
-	int r;
+	int r = 0;
 
-	__atomic_store_n(&dp->control->active, word, __ATOMIC_RELEASE);
 	if (dp->plan == PLAN_MIGRATE) {
-		/* No packet reads these maps yet: the swap is that of the programs. */
-		r = migrate_commit(dp, why, why_len);
-		if (r < 0) {
-			__atomic_store_n(&dp->control->active, next->index, __ATOMIC_RELEASE);
+		r = swap_programs(dp, next, word, why, why_len);
+		if (r < 0)
 			return r;
-		}
+	} else {
+		move_buckets(dp, next);
+		__atomic_store_n(&dp->control->active, word, __ATOMIC_RELEASE);
 	}
 	r = finish(dp, next);
 	if (r < 0)

@@ -215,6 +215,7 @@ int datapath_detach_all(const char *pins, char *why, size_t why_len)
 	while (r == 1);
 	if (r < 0)
 		return because(r, why, why_len, "removing pins in %s: %s", pins, strerror(-r));
+	lock_remove(pins);
 	rmdir(pins); /* not empty: something of others is in it */
 	return 0;
 }

@@ -210,6 +210,7 @@ int events_open(struct datapath *dp);
 
 /* lock.c */
 int lock_pins(const char *pins, int *ret_fd, char *why, size_t why_len);
+void lock_remove(const char *pins); /* unless somebody holds it */
 /* bpffs.c */
 int bpffs_prepare(const char *pins, char *why, size_t why_len);
 /* kernel.c */
@@ -224,7 +225,9 @@ int program_uses_map(int prog_fd, uint32_t map_id, bool *ret_uses);
 /* migrate.c */
 void migrate_control(struct datapath *dp);
 int migrate_carry(struct datapath *dp, char *why, size_t why_len);
-int migrate_commit(struct datapath *dp, char *why, size_t why_len);
+int migrate_pin(struct datapath *dp, char *why, size_t why_len); /* under temporary names */
+int migrate_swap(struct datapath *dp, char *why,
+		 size_t why_len); /* programs, then names; undoes migrate_pin() if it fails */
 void migrate_finish(struct datapath *dp);
 int pin_all(struct datapath *dp, char *why, size_t why_len);
 /* links.c */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * lock.c: one instance per pin directory. A bpffs holds no regular files, so the lock lies in /run/sluice, named after
- * the directory ("/" as "-", "-" as "--"); the kernel drops it with its holder, also after kill -9. The file stays.
+ * the directory ("/" as "-", "-" as "--"); the kernel drops it with its holder, also after kill -9. The file goes with
+ * a detach, while that holds the lock: who locked a file that is no longer there starts over.
  */
 #include "user/datapath/internal.h"
 
@@ -28,6 +29,25 @@ static int lock_path(const char *pins, char *buf, size_t len)
 	return 0;
 }
 
+static bool is_still_at(int fd, const char *path)
+{
+	struct stat a, b;
+
+	return fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_ino == b.st_ino && a.st_dev == b.st_dev;
+}
+
+void lock_remove(const char *pins)
+{
+	_cleanup_fd_ int fd = -1;
+	char path[PATH_MAX];
+
+	if (lock_path(pins, path, sizeof(path)) < 0)
+		return;
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_still_at(fd, path))
+		unlink(path);
+}
+
 int lock_pins(const char *pins, int *ret_fd, char *why, size_t why_len)
 {
 	_cleanup_fd_ int fd = -1;
@@ -52,6 +72,10 @@ int lock_pins(const char *pins, int *ret_fd, char *why, size_t why_len)
 			       "another instance (pid %s) uses %s: it holds %s; stop it first, or give this one "
 			       "other control.pins",
 			       *pid ? pid : "unknown", pins, path);
+	}
+	if (!is_still_at(fd, path)) {
+		close_fd(&fd);
+		return lock_pins(pins, ret_fd, why, why_len);
 	}
 	n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
 	if (ftruncate(fd, 0) < 0 || pwrite(fd, pid, (size_t)n, 0) != n)

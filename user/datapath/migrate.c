@@ -291,14 +291,16 @@ int pin_all(struct datapath *dp, char *why, size_t why_len)
 	return pin_under(dp, "", why, why_len);
 }
 
-int migrate_commit(struct datapath *dp, char *why, size_t why_len)
+int migrate_pin(struct datapath *dp, char *why, size_t why_len)
 {
-	int r;
-
 	unpin(dp, NEW_PREFIX, 0, MAP_COUNT); /* of a run that died before its swap */
-	r = pin_under(dp, NEW_PREFIX, why, why_len);
-	if (r == 0)
-		r = links_swap(dp, why, why_len);
+	return pin_under(dp, NEW_PREFIX, why, why_len);
+}
+
+int migrate_swap(struct datapath *dp, char *why, size_t why_len)
+{
+	int r = links_swap(dp, why, why_len);
+
 	if (r < 0) {
 		unpin(dp, NEW_PREFIX, 0, MAP_COUNT);
 		return r;

@@ -240,7 +240,9 @@ static bool is_wildcard(const struct slc_service_key *key)
 static void fill_global(const struct snapshot *snapshot, struct next *next)
 {
 	next->global = snapshot->global;
-	next->global.has_trust = snapshot->trust_count > 0;
+	next->global.has_trust = 0;
+	for (size_t i = 0; i < snapshot->trust_count; i++)
+		next->global.has_trust |= !(snapshot->trust[i].rule.flags & SLC_RULE_OWN);
 	next->global.has_exact = next->global.has_wildcard = 0;
 	for (size_t i = 0; i < snapshot->service_count; i++) {
 		for (size_t k = 0; k < snapshot->services[i].key_count; k++) {

@@ -105,7 +105,8 @@ int trust_build(struct datapath *dp, const struct snapshot *snapshot, struct nex
 	for (size_t i = 0; i < snapshot->trust_count; i++) {
 		const struct snapshot_rule *rule = &snapshot->trust[i];
 
-		entries[count].key = trust_key(rule->addr, rule->prefix, SLC_SCOPE_ALL);
+		entries[count].key = trust_key(rule->addr, rule->prefix,
+					       rule->rule.flags & SLC_RULE_OWN ? SLC_SCOPE_OWN : SLC_SCOPE_ALL);
 		entries[count].rule = rule->rule;
 		entries[count++].rule.slot = 0;
 	}
