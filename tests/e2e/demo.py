@@ -21,6 +21,7 @@ GOOD_RATE = 2
 LOW, HIGH = 5, 10  # marks, percent of the backlog
 MARK = BACKLOG * HIGH // 100
 MAX_WAIT_MS = 250
+UPSTREAM = "192.0.2.130:9000"
 WARM_UP_S = 10
 KNOWN_OVER_S = 5
 
@@ -30,7 +31,7 @@ TOPOLOGY = f"""\
    {GOOD_RATE} requests/s each,          |                            3, 10 000 or 1 M sources
    patience {PATIENCE_S} s              |
                                  +-- 192.0.2.1:8080  app    accepts what it can serve: {CAPACITY}/s, backlog {BACKLOG}
-                                 +-- 192.0.2.1:8081  nginx  accepts at once, proxies to an upstream of {CAPACITY}/s
+                                 +-- 192.0.2.1:8081  nginx  accepts at once; its upstream serves {CAPACITY}/s
 """
 
 STORMS = {
@@ -91,9 +92,12 @@ class Backend:
     def __init__(self, lab, name):
         self.name = name
         self.port = 8080 if name == "app" else 8081
-        listen = "192.0.2.1:8080" if name == "app" else "127.0.0.1:9000"
-        self.bounded = lab.service(listen, capacity=CAPACITY, backlog=BACKLOG)
-        self.nginx = None if name == "app" else lab.nginx("192.0.2.1:8081", upstream="127.0.0.1:9000", backlog=BACKLOG)
+        capacity = {"capacity": CAPACITY, "backlog": BACKLOG}
+        if name == "app":
+            self.bounded, self.nginx = lab.service(self.address, **capacity), None
+        else:
+            self.bounded = lab.service(UPSTREAM, namespace=lab.upstream, **capacity)
+            self.nginx = lab.nginx(self.address, upstream=UPSTREAM, backlog=BACKLOG)
 
     @property
     def address(self):
@@ -235,6 +239,7 @@ def main():
     runs, began = [], time.monotonic()
     print(TOPOLOGY)
     with Lab() as lab:
+        lab.upstream = lab.namespace_behind("upstream", "g2", "192.0.2")
         print(HEADER, flush=True)
         for name in services:
             for storm in STORMS:

