@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 
 #include "user/control/listen_match.h"
+#include "user/control/own_addresses.h"
 #include "user/control/sockdiag.h"
 
 #define SEQ 7
@@ -254,6 +255,60 @@ static void addresses_of_other_services(void **state)
 	assert_false(listen_match(services, 2, 1, &list, &l[0]));
 }
 
+/* --- own addresses -------------------------------------------------------------------------------------------------- */
+
+static void routers_of_the_host(void **state)
+{
+	static const uint8_t v4[16] = {[10] = 0xff, [11] = 0xff, [12] = 192, [13] = 0, [14] = 2, [15] = 1};
+	uint8_t addr[16] = {0}, v6[16];
+
+	(void)state;
+	assert_false(own_router_v4("Iface\tDestination\tGateway \tFlags\n", addr));
+	assert_false(own_router_v4("eth0\t0000A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\n", addr)); /* on the link */
+	assert_true(own_router_v4("eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\n", addr));
+	if (htonl(1) != 1)
+		assert_memory_equal(addr, v4, 16);
+	set_address(v6, "2001:db8::1");
+	assert_true(own_router_v6("00000000000000000000000000000000 00 00000000000000000000000000000000 00 "
+				  "20010db8000000000000000000000001 00000400 00000001 00000000 00000003 eth0\n",
+				  addr));
+	assert_memory_equal(addr, v6, 16);
+	assert_false(own_router_v6("20010db8000000000000000000000000 40 00000000000000000000000000000000 00 "
+				   "00000000000000000000000000000000 00000100 00000001 00000000 00000001 eth0\n",
+				   addr));
+	assert_false(own_router_v6("00000000000000000000000000000000 00 00000000000000000000000000000000 00 "
+				   "fe800000000000000000000000000001 00000400 00000001 00000000 00000003 eth0\n",
+				   addr)); /* of one link */
+	assert_false(own_router_v6("garbage", addr));
+}
+
+static void own_addresses_become_rules(void **state)
+{
+	struct own_addresses own = {0};
+	struct snapshot snapshot = {0};
+	uint64_t hash;
+
+	(void)state;
+	assert_int_equal(own_addresses_read(&own), 0);
+	hash = own_addresses_hash(&own);
+	for (size_t i = 1; i < own.count; i++)
+		assert_true(memcmp(own.at[i - 1], own.at[i], 16) < 0);
+	assert_int_equal(own_addresses_append(&own, &snapshot), 0);
+	assert_int_equal(snapshot.trust_count, own.count);
+	for (size_t i = 0; i < own.count; i++) {
+		assert_memory_equal(snapshot.trust[i].addr, own.at[i], 16);
+		assert_int_equal(snapshot.trust[i].prefix, 128);
+		assert_true(snapshot.trust[i].rule.flags & SLC_RULE_OWN);
+		assert_false(own.at[i][10] == 0xff && own.at[i][11] == 0xff && own.at[i][12] == 127);
+	}
+	if (own.count) {
+		own.at[0][15] ^= 1;
+		assert_true(own_addresses_hash(&own) != hash);
+	}
+	free(snapshot.trust);
+	own_addresses_free(&own);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -266,6 +321,8 @@ int main(void)
 		cmocka_unit_test(c69_mapped_bind),
 		cmocka_unit_test(c64_reuseport_members),
 		cmocka_unit_test(addresses_of_other_services),
+		cmocka_unit_test(routers_of_the_host),
+		cmocka_unit_test(own_addresses_become_rules),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,7 +131,8 @@ static void drop_orphans(struct daemon *d, const struct rings *rings, const stru
 
 		for (size_t i = 0; i < look->count && !alive; i++)
 			alive = look->found[i].socket.cookie == rings->at[r].cookie;
-		if (!alive || !daemon_service_by_uid(d, rings->at[r].uid))
+		/* uid 0: a wildcard listener that no service names by address; its ring is kept while it lives */
+		if (!alive || (rings->at[r].uid && !daemon_service_by_uid(d, rings->at[r].uid)))
 			datapath_drop_listener(d->dp, rings->at[r].cookie);
 	}
 }

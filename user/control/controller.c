@@ -135,7 +135,7 @@ void controller_tick(struct daemon *d, uint64_t began_ns)
 	rotate_salt(d, began_ns);
 	datapath_sweep(d->dp);
 	overrides_expire(d, began_ns);
-	reload_netns(d, began_ns);
+	reload_system(d, began_ns);
 	listeners_look(d, began_ns);
 	listeners_adopt_later(d, began_ns);
 	promote_tick(d, began_ns);

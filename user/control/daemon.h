@@ -107,6 +107,8 @@ struct daemon {
 	struct netns *netns;
 	size_t netns_count;
 	uint64_t netns_checked_ns;
+	uint64_t own_hash; /* of the addresses that the snapshot calls our own */
+	bool addresses_dirty;
 	struct listener *listeners;
 	size_t listener_count;
 	bool listeners_blind; /* the last dump failed */

@@ -5,6 +5,7 @@
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "user/control/clock.h"
@@ -17,7 +18,8 @@
 
 int interfaces_open(void)
 {
-	struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};
+	struct sockaddr_nl address = {.nl_family = AF_NETLINK,
+				      .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
 	SCOPE_FD fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
 
 	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
@@ -53,6 +55,8 @@ void interfaces_notice(struct daemon *d)
 		for (struct nlmsghdr *nlh = (struct nlmsghdr *)buf; NLMSG_OK(nlh, left); nlh = NLMSG_NEXT(nlh, left)) {
 			if (nlh->nlmsg_type == RTM_NEWLINK)
 				notice_carrier(d, NLMSG_DATA(nlh));
+			if (nlh->nlmsg_type == RTM_NEWADDR || nlh->nlmsg_type == RTM_DELADDR)
+				d->addresses_dirty = true;
 		}
 	}
 }
@@ -130,6 +134,18 @@ static void failed(struct interface *iface, int err, uint64_t now_ns)
 	iface->retry_ns = now_ns + (pause_ns < RETRY_MAX_NS ? pause_ns : RETRY_MAX_NS);
 }
 
+/* What the first notification is compared with. */
+static int carrier_of(const char *name)
+{
+	struct ifreq request = {0};
+	SCOPE_FD fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+	if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &request) < 0)
+		return -1;
+	return request.ifr_flags & IFF_RUNNING ? 1 : 0;
+}
+
 static const char *const mode_names[] = {
 	[ATTACH_NATIVE] = "native",
 	[ATTACH_GENERIC] = "generic",
@@ -154,6 +170,8 @@ static int attach(struct daemon *d, struct interface *iface, int ifindex, uint64
 	iface->ifindex = ifindex;
 	iface->attached = true;
 	iface->failures = 0;
+	if (iface->carrier < 0)
+		iface->carrier = carrier_of(iface->config.name);
 	snprintf(iface->why, sizeof(iface->why), "%s", state.why);
 	return 0;
 }

@@ -8,8 +8,6 @@
 #include "user/control/clock.h"
 #include "user/control/compile.h"
 
-#define UNITS_MAX (1u << 30) /* of a depth: abi.h */
-
 /* --- limits of a service ------------------------------------------------------------------------------------------ */
 
 /* T and tau in 1/16 ns of a bucket that an override replaces. */
@@ -33,22 +31,33 @@ static int bucket16(const char *name, const struct rate *rate, uint32_t burst, u
 	return 0;
 }
 
-static int units(const char *key, uint64_t ns16, uint8_t shift, uint32_t *ret_units, struct problem *problem)
+/* Depth of a source bucket in units: the kernel side compares modulo 2^40 and allows 32 bits of it. */
+static int depth_units(const struct effective_limits *e, uint32_t interval, uint32_t *ret_depth,
+		       struct problem *problem)
 {
-	int err = datapath_to_units(ns16, shift, ret_units);
+	uint64_t depth = (uint64_t)interval * e->source.burst;
+	char burst[32], accepted[96], rate[64];
 
-	if (!err && *ret_units <= UNITS_MAX)
+	if (depth <= UINT32_MAX) {
+		*ret_depth = depth;
 		return 0;
-	return problem_value(problem, 400, key, NULL, "limits of the order of those in the file",
-			     "change the service's source: in the file and reload: its table is then laid out anew",
-			     "%s: the buckets of this service count in units of %llu ns, which cannot hold it", key,
-			     1ULL << shift);
+	}
+	format_rate(&e->source.rate, rate, sizeof(rate));
+	snprintf(burst, sizeof(burst), "%u", e->source.burst);
+	snprintf(accepted, sizeof(accepted), "1 to %llu at %s", UINT32_MAX / (unsigned long long)interval, rate);
+	return problem_value(problem, 400, "source.burst", burst, accepted,
+			     "give a smaller source.burst in the same command, or change the file: the service's"
+			     " buckets are then laid out anew",
+			     "source.burst: %s at %s takes longer to fill than the buckets of this service can count",
+			     burst, rate);
 }
 
 static int compute_source(const struct service *service, const struct effective_limits *e,
 			  struct slc_override_half *half, struct problem *problem)
 {
 	uint64_t interval16, depth16;
+	uint32_t interval, depth = 0;
+	char rate[64];
 	int err;
 
 	if (!e->source.rate_from && !e->source.burst_from)
@@ -59,13 +68,24 @@ static int compute_source(const struct service *service, const struct effective_
 				     "add source: {rate, burst} to the service and reload; then it can be overridden",
 				     "%s has no buckets for sources", service->policy.name);
 	err = bucket16("source", &e->source.rate, e->source.burst, &interval16, &depth16, problem);
-	if (!err)
-		err = units("source.rate", interval16, service->policy.shift, &half->source_interval, problem);
-	if (!err)
-		err = units("source.burst", depth16, service->policy.shift, &half->source_depth, problem);
+	if (err)
+		return err;
+	if (datapath_to_units(interval16, service->policy.shift, &interval)) {
+		format_rate(&e->source.rate, rate, sizeof(rate));
+		return problem_value(problem, 400, "source.rate", rate, "rates nearer to that of the file",
+				     "change the file: the service's buckets are then laid out anew",
+				     "source.rate: the buckets of this service count in %llu ns, which cannot hold %s"
+				     " within 0.1 %%",
+				     1ULL << service->policy.shift, rate);
+	}
+	err = depth_units(e, interval, &depth, problem);
+	if (err)
+		return err;
 	half->flags |= SLC_O_SOURCE;
+	half->source_interval = interval;
+	half->source_depth = depth;
 	half->source_until_ns = e->source.until_ns;
-	return err;
+	return 0;
 }
 
 static int compute_total(const struct effective_limits *e, struct slc_override_half *half, struct problem *problem)

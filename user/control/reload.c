@@ -10,6 +10,7 @@
 #include "user/control/accept_queues.h"
 #include "user/control/log.h"
 #include "user/control/overrides.h"
+#include "user/control/own_addresses.h"
 #include "user/control/promote.h"
 #include "user/control/scope.h"
 
@@ -67,8 +68,8 @@ static int netns_want(struct daemon *d, const char *name, size_t *ret_ns, char *
 }
 
 /* A service of a namespace that is not there yet is loaded, sees nobody, and is taken up when it comes. */
-static int resolve_netns(struct daemon *d, const struct config *config, struct snapshot *snapshot, size_t *places,
-			 struct diag *diag)
+static int resolve_services(struct daemon *d, const struct config *config, struct snapshot *snapshot, size_t *places,
+			    struct diag *diag)
 {
 	char why[WHY_LEN] = "";
 	size_t host;
@@ -99,6 +100,30 @@ static int resolve_netns(struct daemon *d, const struct config *config, struct s
 		policy->netns_cookie = err ? 0 : d->netns[places[i]].cookie;
 	}
 	return 0;
+}
+
+static int resolve_own(struct daemon *d, struct snapshot *snapshot, struct diag *diag)
+{
+	struct own_addresses own = {0};
+	int err = own_addresses_read(&own);
+
+	if (!err)
+		err = own_addresses_append(&own, snapshot);
+	if (err)
+		diag_error(diag, "the addresses of this host cannot be read: %s", strerror(-err));
+	else
+		d->own_hash = own_addresses_hash(&own);
+	own_addresses_free(&own);
+	return err;
+}
+
+/* What a snapshot needs to know of the system, beside the file. */
+static int resolve(struct daemon *d, const struct config *config, struct snapshot *snapshot, size_t *places,
+		   struct diag *diag)
+{
+	int err = resolve_services(d, config, snapshot, places, diag);
+
+	return err ? err : resolve_own(d, snapshot, diag);
 }
 
 /* --- services ------------------------------------------------------------------------------------------------------------ */
@@ -257,7 +282,7 @@ int reload_apply(struct daemon *d, struct config **config, struct reload_result 
 	}
 	err = compile_snapshot(*config, &snapshot, &result->diag);
 	if (!err)
-		err = resolve_netns(d, *config, snapshot, places, &result->diag);
+		err = resolve(d, *config, snapshot, places, &result->diag);
 	if (err)
 		return err;
 	warn_fixed(d, *config, &result->diag);
@@ -313,7 +338,7 @@ int reload_file(struct daemon *d, const char *path, struct reload_result *result
 	return err;
 }
 
-/* --- namespaces that come and go ------------------------------------------------------------------------------------------------ */
+/* --- namespaces and addresses that come and go ------------------------------------------------------------------------------------------------ */
 
 /* Whether some service's namespace is another one by now, is gone, or has come. */
 static bool netns_changed(struct daemon *d)
@@ -340,7 +365,20 @@ static bool netns_changed(struct daemon *d)
 	return changed;
 }
 
-void reload_netns(struct daemon *d, uint64_t now_ns)
+static bool own_changed(struct daemon *d)
+{
+	struct own_addresses own = {0};
+	bool changed;
+
+	if (!d->addresses_dirty)
+		return false;
+	d->addresses_dirty = false;
+	changed = own_addresses_read(&own) == 0 && own_addresses_hash(&own) != d->own_hash;
+	own_addresses_free(&own);
+	return changed;
+}
+
+void reload_system(struct daemon *d, uint64_t now_ns)
 {
 	SCOPE_SNAPSHOT *snapshot = NULL;
 	struct diag diag = {0};
@@ -351,18 +389,18 @@ void reload_netns(struct daemon *d, uint64_t now_ns)
 	if (now_ns - d->netns_checked_ns < NS_PER_S)
 		return;
 	d->netns_checked_ns = now_ns;
-	if (!netns_changed(d))
+	changed = netns_changed(d);
+	if (!own_changed(d) && !changed)
 		return;
-	/* The same file, other numbers: the policies name namespaces by nsid and cookie. */
-	if (compile_snapshot(d->config, &snapshot, &diag) == 0 &&
-	    resolve_netns(d, d->config, snapshot, places, &diag) == 0 &&
+	/* The same file, other numbers: policies name namespaces by nsid and cookie, resets spare our addresses. */
+	if (compile_snapshot(d->config, &snapshot, &diag) == 0 && resolve(d, d->config, snapshot, places, &diag) == 0 &&
 	    datapath_apply(d->dp, snapshot, &changed, why, sizeof(why)) == 0) {
 		for (size_t i = 0; i < d->service_count; i++) {
 			d->services[i]->ns = places[i];
 			datapath_service_find(d->dp, d->services[i]->policy.name, &d->services[i]->policy);
 		}
 	} else {
-		log_warning("network namespaces changed, the snapshot did not: %s", why);
+		log_warning("namespaces or addresses changed, the snapshot did not: %s", why);
 	}
 	diag_reset(&diag);
 }

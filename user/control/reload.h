@@ -22,8 +22,8 @@ struct reload_result {
 int reload_apply(struct daemon *d, struct config **config, struct reload_result *result);
 /* The whole way from the file; without locks held. */
 int reload_file(struct daemon *d, const char *path, struct reload_result *result);
-/* Once a second: namespaces that came, went or were made anew are taken up. With the lock held. */
-void reload_netns(struct daemon *d, uint64_t now_ns);
+/* Once a second: namespaces and own addresses that came or went are taken up. With the lock held. */
+void reload_system(struct daemon *d, uint64_t now_ns);
 void reload_free_services(struct daemon *d);
 
 #endif /* SLUICE_RELOAD_H */
