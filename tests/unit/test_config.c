@@ -303,7 +303,7 @@ static const struct bad {
 	 {"test.yaml:5:18:", "depends_on", "\"web\" is the service itself"}},
 	{"depends_on in a circle",
 	 HEAD "    depends_on: [api]\n" SECOND "    depends_on: [web]\n",
-	 {"test.yaml:5:18:", "depends_on", "leads back to web", "cycle"}},
+	 {"test.yaml:8:18:", "services[api].depends_on", "\"web\" leads back to api", "cycle"}},
 	{"signal unknown", HEAD "    shed: {signal: lag}\n", {"test.yaml:5:20:", "signal", "\"lag\" is no signal"}},
 	{"stage unknown", HEAD "    dry_run: [gat]\n", {"test.yaml:5:15:", "dry_run", "\"gat\"", "did you mean gate?"}},
 	{"stage before the service", HEAD "    dry_run: [parse]\n", {"test.yaml:5:15:", "\"parse\"", "parser:"}},
@@ -1149,6 +1149,11 @@ static void effective_is_json_with_origins(void **state)
 		"\"key\": \"services[web].source.rate\",\n   \"value\": \"20/s\",\n   \"origin\": \"test.yaml:5\""));
 	assert_non_null(
 		strstr(text, "\"key\": \"failsafe.lease\",\n   \"value\": \"3s\",\n   \"origin\": \"default\""));
+	assert_non_null(strstr(text,
+			       "\"key\": \"services[web].breaker.open.cap\",\n   \"value\": \"30s\",\n   \"origin\": "
+			       "\"default\",\n   \"acted_on\": false"));
+	assert_non_null(strstr(text, "\"key\": \"services[web].shed.action\",\n   \"value\": \"drop\",\n   \"origin\": "
+				     "\"default\",\n   \"acted_on\": true"));
 	assert_int_equal(text[len - 1], '\n');
 	free(text);
 	config_free(&config);

@@ -10,11 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "user/datapath/unit.h"
+
 typedef unsigned __int128 u128;
 
 #define NS_S 1000000000ULL
 #define SECOND16 (16 * NS_S)
-#define TAU_UNITS (1u << 30) /* depth of a source bucket, at most, in its units */
 #define TAU_MAX16 ((1ULL << 51) * 16) /* 26 days */
 #define ERROR_PER 1000 /* T may be off by one part in this */
 
@@ -99,38 +100,8 @@ int compile_bucket(const struct bucket_config *bucket, uint64_t *ret_interval16,
 
 /* --- source buckets --------------------------------------------------------------------------------------------- */
 
-/* Unit of a service's source buckets: the deepest of them fits 2^30 units. */
-static uint64_t unit_of(uint64_t deepest16)
-{
-	uint64_t unit16 = 16;
-
-	while (divide_up(deepest16, unit16) > TAU_UNITS)
-		unit16 *= 2;
-	return unit16;
-}
-
-/* T must be exact in the unit too; a long burst makes it coarse. */
-static int check_unit(const struct bucket_config *bucket, uint64_t interval16, uint64_t unit16, char *why,
-		      size_t why_len)
-{
-	u128 interval = divide_up(interval16, unit16);
-	char given[64];
-
-	if (is_exact(&bucket->rate, unit16, interval))
-		return 0;
-	if (unit16 == 16)
-		return inexact(&bucket->rate, unit16, interval, why, why_len);
-	format_rate(&bucket->rate, given, sizeof(given));
-	snprintf(why, why_len,
-		 "%s cannot be held within 0.1 %% beside the longest bucket of this service's sources (burst over "
-		 "rate); "
-		 "lower that burst or raise that rate",
-		 given);
-	return -ERANGE;
-}
-
-static int compile_overrides(const struct service_config *service, struct snapshot_service *out, uint64_t *deepest,
-			     char *why, size_t why_len)
+static int compile_overrides(const struct service_config *service, struct snapshot_service *out, char *why,
+			     size_t why_len)
 {
 	if (!service->override_count)
 		return 0;
@@ -148,37 +119,71 @@ static int compile_overrides(const struct service_config *service, struct snapsh
 		memcpy(to->addr, from->cidr.addr, sizeof(to->addr));
 		to->prefix = from->cidr.prefix;
 		to->id = (uint32_t)i + 1;
-		if (to->depth_ns16 > *deepest)
-			*deepest = to->depth_ns16;
 	}
 	return 0;
 }
 
-static int check_units(const struct service_config *service, const struct snapshot_service *out, uint64_t deepest,
-		       const char **ret_key, char *why, size_t why_len)
+/* Where even the finest unit, 1 ns, is too coarse: the rate itself is to blame. */
+static int check_rate(const struct bucket_config *bucket, char *why, size_t why_len)
 {
-	uint64_t unit = unit_of(deepest);
+	u128 interval = interval_in(&bucket->rate, 16);
+
+	return is_exact(&bucket->rate, 16, interval) ? 0 : inexact(&bucket->rate, 16, interval, why, why_len);
+}
+
+static int check_rates(const struct service_config *service, const char **ret_key, char *why, size_t why_len)
+{
 	int err = 0;
 
 	if (service->source.rate.set) {
 		*ret_key = "source.rate";
-		err = check_unit(&service->source, out->source_interval_ns16, unit, why, why_len);
+		err = check_rate(&service->source, why, why_len);
 	}
 	if (!err && service->has_wide) {
 		*ret_key = "source.wide.rate";
-		err = check_unit(&service->wide, out->wide_interval_ns16, unit, why, why_len);
+		err = check_rate(&service->wide, why, why_len);
 	}
 	for (size_t i = 0; !err && i < service->override_count; i++) {
 		*ret_key = "source.overrides.rate";
-		err = check_unit(&service->overrides[i].bucket, out->overrides[i].interval_ns16, unit, why, why_len);
+		err = check_rate(&service->overrides[i].bucket, why, why_len);
 	}
 	return err;
+}
+
+/* One unit of time for all source buckets of a service, as datapath_apply() will look for it. */
+static int check_units(const struct service_config *service, const struct snapshot_service *out, const char **ret_key,
+		       char *why, size_t why_len)
+{
+	struct unit_bucket *buckets = calloc(2 + out->override_count, sizeof(*buckets));
+	size_t bad;
+	uint8_t shift;
+
+	if (!buckets)
+		return -ENOMEM;
+	buckets[0] = (struct unit_bucket){.interval16 = out->source_interval_ns16, .depth16 = out->source_depth_ns16};
+	buckets[1] = (struct unit_bucket){.interval16 = out->wide_interval_ns16, .depth16 = out->wide_depth_ns16};
+	for (size_t i = 0; i < out->override_count; i++) {
+		buckets[2 + i].interval16 = out->overrides[i].interval_ns16;
+		buckets[2 + i].depth16 = out->overrides[i].depth_ns16;
+	}
+	int err = choose_units(buckets, 2 + out->override_count, -1, &shift, &bad);
+	free(buckets);
+	if (!err)
+		return 0;
+	err = check_rates(service, ret_key, why, why_len);
+	if (err)
+		return err;
+	*ret_key = "source.rate";
+	snprintf(why, why_len,
+		 "no unit of time holds it and the limits beside it (wide, overrides) within 0.1 %%: lower the burst "
+		 "that "
+		 "takes longest to fill, or the highest rate");
+	return -ERANGE;
 }
 
 static int compile_source(const struct service_config *service, struct snapshot_service *out, const char **ret_key,
 			  char *why, size_t why_len)
 {
-	uint64_t deepest = 0;
 	int err;
 
 	if (service->source.rate.set) {
@@ -188,7 +193,6 @@ static int compile_source(const struct service_config *service, struct snapshot_
 		if (err)
 			return err;
 		out->policy.flags |= SLC_P_SOURCE;
-		deepest = out->source_depth_ns16;
 	}
 	if (service->has_wide) {
 		*ret_key = "source.wide.rate";
@@ -198,16 +202,14 @@ static int compile_source(const struct service_config *service, struct snapshot_
 		out->policy.flags |= SLC_P_WIDE;
 		out->policy.wide_v4_prefix = service->wide_v4_prefix;
 		out->policy.wide_v6_prefix = service->wide_v6_prefix;
-		if (out->wide_depth_ns16 > deepest)
-			deepest = out->wide_depth_ns16;
 	}
 	*ret_key = "source.overrides.rate";
-	err = compile_overrides(service, out, &deepest, why, why_len);
+	err = compile_overrides(service, out, why, why_len);
 	if (err)
 		return err;
 	if (service->override_count)
 		out->policy.flags |= SLC_P_OVERRIDES;
-	return check_units(service, out, deepest, ret_key, why, why_len);
+	return check_units(service, out, ret_key, why, why_len);
 }
 
 /* --- the rest of a policy --------------------------------------------------------------------------------------- */

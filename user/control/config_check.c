@@ -293,7 +293,7 @@ static size_t find_service(const struct config *config, const char *name)
 	return i;
 }
 
-static void check_reference(struct load *load, const struct reference *reference)
+static void check_reference(struct load *load, struct reference *reference)
 {
 	const struct config *config = load->config;
 	const struct service_config *service = &config->services[reference->service];
@@ -307,52 +307,60 @@ static void check_reference(struct load *load, const struct reference *reference
 				     name, text);
 		return;
 	}
-	size_t target = find_service(config, text);
-	if (target == config->service_count)
+	reference->target = find_service(config, text);
+	if (reference->target == config->service_count)
 		report_error(
 			load->report, line, column,
 			"services[%s].%s: \"%s\" is no service; the name of another entry of services: is accepted",
 			service->name, name, text);
-	else if (target == reference->service)
+	else if (reference->target == reference->service)
 		report_error(load->report, line, column,
 			     "services[%s].%s: \"%s\" is the service itself; the name of another one is accepted",
 			     service->name, name, text);
 }
 
-/* Whether `from` leads to `to` over references by the same key; `seen` holds those already tried. */
-static bool leads_to(const struct load *load, const char *path, size_t from, size_t to, bool *seen)
-{
-	if (from == to)
-		return true;
-	if (seen[from])
-		return false;
-	seen[from] = true;
-	for (size_t i = 0; i < load->reference_count; i++) {
-		const struct reference *reference = &load->references[i];
+/* Of a walk along references by one key. */
+struct walk {
+	struct load *load;
+	const char *path;
+	enum { NEW, ABOVE, DONE } state[SLC_STATES];
+};
 
-		if (reference->service == from && !strcmp(reference->key->path, path) &&
-		    leads_to(load, path, find_service(load->config, reference->node->text), to, seen))
-			return true;
+/* The reference that leads from `service` back to a service above it, or NULL. */
+static const struct reference *find_cycle(struct walk *walk, size_t service)
+{
+	const struct reference *found = NULL;
+
+	walk->state[service] = ABOVE;
+	for (size_t i = 0; !found && i < walk->load->reference_count; i++) {
+		const struct reference *reference = &walk->load->references[i];
+
+		if (reference->service != service || strcmp(reference->key->path, walk->path))
+			continue;
+		if (walk->state[reference->target] == ABOVE)
+			found = reference;
+		else if (walk->state[reference->target] == NEW)
+			found = find_cycle(walk, reference->target);
 	}
-	return false;
+	walk->state[service] = DONE;
+	return found;
 }
 
-static void check_cycles(struct load *load)
+static void check_cycles(struct load *load, const char *path)
 {
-	for (size_t i = 0; i < load->reference_count; i++) {
-		const struct reference *reference = &load->references[i];
-		bool seen[SLC_STATES] = {};
+	const struct config *config = load->config;
+	struct walk walk = {.load = load, .path = path};
 
-		if (reference->key->type != KEY_SERVICE)
+	for (size_t i = 0; i < config->service_count; i++) {
+		const struct reference *reference = walk.state[i] == NEW ? find_cycle(&walk, i) : NULL;
+
+		if (!reference)
 			continue;
-		size_t target = find_service(load->config, reference->node->text);
-		if (leads_to(load, reference->key->path, target, reference->service, seen)) {
-			report_error(load->report, reference->node->line, reference->node->column,
-				     "services[%s].%s: \"%s\" leads back to %s: a cycle is not accepted",
-				     load->config->services[reference->service].name, schema_name(reference->key),
-				     reference->node->text, load->config->services[reference->service].name);
-			return;
-		}
+		report_error(load->report, reference->node->line, reference->node->column,
+			     "services[%s].%s: \"%s\" leads back to %s: a cycle is not accepted",
+			     config->services[reference->service].name, schema_name(reference->key),
+			     reference->node->text, config->services[reference->service].name);
+		return;
 	}
 }
 
@@ -631,8 +639,10 @@ void config_check(struct load *load)
 	check_management_ports(load);
 	for (size_t i = 0; i < load->reference_count && !report_full(load->report); i++)
 		check_reference(load, &load->references[i]);
-	if (!load->report->errors)
-		check_cycles(load);
+	if (!load->report->errors) {
+		check_cycles(load, "services.depends_on");
+		check_cycles(load, "services.shed.fallback");
+	}
 	check_trust(load);
 	if (!load->report->errors)
 		check_capacity(load);

@@ -14,6 +14,7 @@
 struct reference {
 	const struct schema_key *key;
 	size_t service; /* that holds it */
+	size_t target; /* the service that it names; config_check */
 	const struct node *node; /* its text and place */
 };
 

@@ -17,9 +17,9 @@ int config_effective(const struct config *config, FILE *out)
 	for (size_t i = 0; i < config->setting_count; i++) {
 		const struct setting *setting = &config->settings[i];
 
-		json_array_append_new(settings,
-				      json_pack("{s:s, s:s, s:s, s:s}", "key", setting->path, "value", setting->value,
-						"origin", setting->origin, "help", setting->key->help));
+		json_array_append_new(settings, json_pack("{s:s, s:s, s:s, s:b, s:s}", "key", setting->path, "value",
+							  setting->value, "origin", setting->origin, "acted_on",
+							  !schema_is_later(setting->key), "help", setting->key->help));
 	}
 	snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)config->hash);
 	root = json_pack("{s:s, s:s, s:o}", "file", config->path, "hash", hash, "settings", settings);

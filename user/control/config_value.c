@@ -57,6 +57,17 @@ const struct schema_key *schema_find(const char *path)
 	return NULL;
 }
 
+bool schema_is_later(const struct schema_key *key)
+{
+	for (const struct schema_key *block = schema; block <= key; block++) {
+		size_t len = strlen(block->path);
+
+		if (block->flags & KEY_LATER && !strncmp(block->path, key->path, len) && strchr(".", key->path[len]))
+			return true;
+	}
+	return false;
+}
+
 /* --- words ------------------------------------------------------------------------------------------------------ */
 
 /* Next word of "a|b|c" into buf; false at the end. */
@@ -172,7 +183,7 @@ static void show_range(const struct schema_key *key, const char *what, const cha
 	snprintf(buf + at, len - at, " is accepted");
 }
 
-static void accepted(const struct schema_key *key, char *buf, size_t len)
+void schema_accepted(const struct schema_key *key, char *buf, size_t len)
 {
 	char min[32], max[32];
 
@@ -232,7 +243,7 @@ static int refuse(const struct schema_key *key, const char *text, const char *pr
 {
 	char quoted[QUOTE_LEN], range[400];
 
-	accepted(key, range, sizeof(range));
+	schema_accepted(key, range, sizeof(range));
 	snprintf(why, why_len, "%s %s%s%s%s", quote(text, quoted), problem,
 		 strstr(problem, "zero") ? instead_of_zero(key) : "", range[0] ? "; " : "", range);
 	return -EINVAL;

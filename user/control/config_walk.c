@@ -355,14 +355,19 @@ static void walk_named(struct load *load, const struct place *place)
 
 static void remember_reference(struct load *load, const struct place *place, const struct node *node)
 {
-	struct reference *grown = reallocarray(load->references, load->reference_count + 1, sizeof(*grown));
+	size_t n = load->reference_count;
 
-	if (!grown) {
-		load->report->oom = true;
-		return;
+	if (!(n & (n - 1))) {
+		struct reference *grown = reallocarray(load->references, n ? 2 * n : 1, sizeof(*grown));
+
+		if (!grown) {
+			load->report->oom = true;
+			return;
+		}
+		load->references = grown;
 	}
-	load->references = grown;
-	grown[load->reference_count++] = (struct reference){place->key, load->service, node};
+	load->references[load->reference_count++] =
+		(struct reference){.key = place->key, .service = load->service, .node = node};
 }
 
 /* One value from the file or a default; false: reported. */

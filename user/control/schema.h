@@ -79,9 +79,13 @@ const struct schema_key *schema_child(const struct schema_key *parent, const cha
 /* Next child of `parent` after `previous` (NULL: the first). */
 const struct schema_key *schema_next(const struct schema_key *parent, const struct schema_key *previous);
 const char *schema_name(const struct schema_key *key); /* last part of the path */
+/* The key, or a block around it, is KEY_LATER. */
+bool schema_is_later(const struct schema_key *key);
 /* Ends an "unknown key" message: where the key belongs, the nearest known key, or which keys there are. */
 void schema_suggest(const struct schema_key *parent, const char *name, char *buf, size_t len);
 
+/* What the key takes, as the end of a message: "a percentage with % from 1% to 100% is accepted"; "" for free text. */
+void schema_accepted(const struct schema_key *key, char *buf, size_t len);
 /* 0, or -EINVAL with value and accepted range in `why`. */
 int schema_value(const struct schema_key *key, const char *text, struct value *ret_value, char *why, size_t why_len);
 void schema_format(const struct schema_key *key, const struct value *value, char *buf, size_t len);

@@ -458,10 +458,8 @@ void format_cidr(const struct cidr *cidr, char *buf, size_t len)
 
 bool cidr_contains(const struct cidr *outer, const struct cidr *inner)
 {
-	struct cidr cut = *inner;
+	unsigned bytes = outer->prefix / 8, bits = outer->prefix % 8;
 
-	if (inner->prefix < outer->prefix)
-		return false;
-	clear_host_bits(cut.addr, outer->prefix);
-	return !memcmp(cut.addr, outer->addr, sizeof(cut.addr));
+	return inner->prefix >= outer->prefix && !memcmp(inner->addr, outer->addr, bytes) &&
+	       (!bits || !((inner->addr[bytes] ^ outer->addr[bytes]) >> (8 - bits)));
 }
