@@ -1342,6 +1342,7 @@ static void limits_by_the_same_table(void **state)
 		{"source.rate=unlimited", "\"unlimited\" is for the configuration", NULL},
 		{"source.rate=4294967296/s", "is too large", "100000000/s"},
 		{"source.burst=0", "source.burst: \"0\" is zero", "from 1 to 1000000"},
+		{"total.concurrent=0", "use deny or drain", "overrides release"},
 		{"source.burst=40/s", "has a unit", NULL},
 		{"source.concurrent=16777216", "is too large", "from 1 to 16777215"},
 		{"total.concurrent=4294967297", "is too large", "from 1 to 1000000000"},

@@ -136,15 +136,23 @@ int limits_assign(struct limits_change *change, const char *assignment, char *wh
 		snprintf(why, why_len, "%s is given twice", name);
 		return -EINVAL;
 	}
-	if (schema_value(key, equals + 1, &value, problem, sizeof(problem))) {
-		snprintf(why, why_len, "%s: %s", name, problem);
+	if (!strcmp(equals + 1, "unlimited")) {
+		snprintf(why, why_len,
+			 "%s: \"unlimited\" is for the configuration; an override replaces a limit by another one, "
+			 "give a "
+			 "number",
+			 name);
 		return -EINVAL;
 	}
-	if (value.word) {
-		snprintf(why, why_len,
-			 "%s: \"%s\" is for the configuration; an override replaces a limit by another one, give a "
-			 "number",
-			 name, value.text);
+	/* The file's other ways of saying it are not the CLI's. */
+	struct schema_key numbers = *key;
+	numbers.words = NULL;
+	numbers.flags = 0;
+	if (schema_value(&numbers, equals + 1, &value, problem, sizeof(problem))) {
+		snprintf(why, why_len, "%s: %s%s", name, problem,
+			 strstr(problem, " is zero")
+				 ? "; to refuse use deny or drain, to end an override overrides release"
+				 : "");
 		return -EINVAL;
 	}
 	if (key->type == KEY_RATE)
