@@ -103,6 +103,14 @@ static int make_inner(const struct bpf_map *outer, uint32_t index, enum bpf_map_
 	return fd;
 }
 
+/* Never used twice: the program remembers what it found under a number. */
+static uint64_t snapshots;
+
+void rig_next_snapshot(struct rig *rig)
+{
+	rig->control->active = ++snapshots << 1 | (rig->control->active & 1);
+}
+
 static void fill_control(struct rig *rig, const struct rig_sizes *sizes)
 {
 	struct slc_control *c = rig->control;
@@ -126,7 +134,7 @@ static void fill_control(struct rig *rig, const struct rig_sizes *sizes)
 		c->global[i].reset_depth16 = NS_PER_S << 4;
 	}
 	c->lease_until_ns = rig_now() + 3600 * NS_PER_S;
-	c->active = 1 << 1;
+	c->active = ++snapshots << 1;
 }
 
 static int quiet(enum libbpf_print_level level, const char *format, va_list args)
@@ -418,6 +426,7 @@ static void write_service(struct rig *rig, const struct slc_policy *policy, uint
 	else
 		global->has_exact = 1;
 	*(policy->proto == IPPROTO_TCP ? &ports->tcp : &ports->udp) |= 1ULL << (port & 63);
+	rig_next_snapshot(rig);
 }
 
 uint16_t rig_service(struct rig *rig, struct slc_policy *policy, const char *addr, uint16_t port)
@@ -456,7 +465,8 @@ void rig_address(struct rig *rig, const struct slc_policy *policy, const char *a
 void rig_replace_policy(struct rig *rig, const struct slc_policy *policy, const char *addr, uint16_t port)
 {
 	write_service(rig, policy, write_policy(rig, policy), addr, port);
-	rig->control->active += 2; /* the next snapshot's number: the packet path forgets what it found under the last */
+	rig->control->active +=
+		2; /* the next snapshot's number: the packet path forgets what it found under the last */
 }
 
 void rig_management(struct rig *rig, uint16_t port)

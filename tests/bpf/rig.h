@@ -73,6 +73,8 @@ uint16_t rig_service(struct rig *rig, struct slc_policy *policy, const char *add
 void rig_address(struct rig *rig, const struct slc_policy *policy, const char *addr, uint16_t port);
 /* Another policy for a live service: new slot, then the service entries that named the old one. */
 void rig_replace_policy(struct rig *rig, const struct slc_policy *policy, const char *addr, uint16_t port);
+/* The same tables under a new number, which is what makes a change of theirs seen. */
+void rig_next_snapshot(struct rig *rig);
 void rig_management(struct rig *rig, uint16_t port);
 
 void rig_trust(struct rig *rig, const char *addr, uint8_t prefix, const struct slc_rule *rule);

@@ -290,7 +290,6 @@ static void test_c128_reload_refills_nothing(void **state)
 	for (int reload = 0; reload < 20; reload++) {
 		rig->control->global[~rig->control->active & 1] = rig->control->global[rig->control->active & 1];
 		rig->control->active ^= 1;
-		rig->control->active += 2;
 		rig_replace_policy(rig, &p, SERVER4, 443);
 	}
 	assert_int_equal(PASSES(50, .dport = 443), 3);

@@ -227,10 +227,12 @@ static void test_snapshot_index_is_obeyed(void **state)
 	(void)state;
 	rig->control->global[1].fragments_drop = 1;
 	expect(rig, PACKET(.fragment = 8), XDP_PASS, SLC_fragment);
-	rig->control->active = 2 << 1 | 1;
+	rig->control->active |= 1;
+	rig_next_snapshot(rig);
 	expect(rig, PACKET(.fragment = 8), XDP_DROP, SLC_fragment_refused);
 	expect(rig, PACKET(), XDP_PASS, SLC_not_service); /* snapshot 1 has no services */
-	rig->control->active = 3 << 1;
+	rig->control->active &= ~1ULL;
+	rig_next_snapshot(rig);
 	expect(rig, PACKET(), XDP_PASS, SLC_admitted);
 }
 
