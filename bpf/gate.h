@@ -77,13 +77,17 @@ static __always_inline __u64 slc_head_age(const struct slc_arrivals *ring, const
  *
  * mu, connections accepted per time, comes from two marks of {time, accepted = n - waiting}. It is the service's rate only
  * if it never ran dry since the mark, and that is so if the head has waited longer than that; an idle service has no mu
- * and no limit. Marks move on when 64 ms old; from 17 ms and 4 connections on they count.
+ * and no limit. Marks move on when 64 ms old; from 17 ms and 4 connections on they count. Between two bursts no mark
+ * counts: what was known last holds for SLC_LIMIT_KEPT, and only for a queue that is worth it, so that a service that has
+ * become faster, or idle, is not held to it.
  */
 #define SLC_MARK_TICKS SLC_TICKS(64)
 #define SLC_MARK_MIN_TICKS SLC_TICKS(17)
 #define SLC_MARK_MIN_ACCEPTED 4
+#define SLC_LIMIT_KEPT SLC_TICKS(8000)
 #define SLC_QUEUE_MIN 4 /* never less: a queue this short is no wait worth a refusal */
-#define SLC_NO_LIMIT 0xffffffffu
+#define SLC_NO_LIMIT 0x7fffffffu
+#define SLC_REMEMBERED 0x80000000u /* flag of slc_queue_limit()'s result */
 
 static __always_inline __u32 slc_mark_limit(__u64 mark, __u32 ticks, __u32 accepted, __u64 head_age, __u64 max_wait)
 {
@@ -92,14 +96,14 @@ static __always_inline __u32 slc_mark_limit(__u64 mark, __u32 ticks, __u32 accep
 	if (age < SLC_MARK_MIN_TICKS || (__u64)age << 20 > head_age || count < SLC_MARK_MIN_ACCEPTED ||
 	    count > 1u << 20)
 		return SLC_NO_LIMIT;
-	return slc_max(count * (max_wait >> 20) / age, SLC_QUEUE_MIN);
+	return slc_min(slc_max(count * (max_wait >> 20) / age, SLC_QUEUE_MIN), SLC_NO_LIMIT);
 }
 
 SLC_VERIFIED_ALONE __u32 slc_queue_limit(struct slc_arrivals *ring, __u32 waiting, __u64 head_age, __u64 now,
 					 __u64 max_wait)
 {
 	__u32 ticks = now >> 20, accepted, limit;
-	__u64 newer;
+	__u64 newer, last;
 
 	if (!ring)
 		return SLC_NO_LIMIT;
@@ -112,7 +116,14 @@ SLC_VERIFIED_ALONE __u32 slc_queue_limit(struct slc_arrivals *ring, __u32 waitin
 	if (ticks - (__u32)(newer >> 32) >= SLC_MARK_TICKS &&
 	    __sync_val_compare_and_swap(&ring->mark[1], newer, (__u64)ticks << 32 | accepted) == newer)
 		WRITE_ONCE(ring->mark[0], newer);
-	return limit;
+	if (limit != SLC_NO_LIMIT) {
+		WRITE_ONCE(ring->limit, (__u64)ticks << 32 | limit);
+		return limit;
+	}
+	last = READ_ONCE(ring->limit);
+	if (!last || ticks - (__u32)(last >> 32) > SLC_LIMIT_KEPT)
+		return SLC_NO_LIMIT;
+	return (__u32)last | SLC_REMEMBERED;
 }
 
 /*
@@ -182,9 +193,12 @@ static __always_inline int slc_queue_judge(struct slc_attempt *a, const struct s
 	a->predicted = x >> 16;
 	if (ring) {
 		a->head_age = slc_head_age(ring, q, a->now);
+		limit = slc_queue_limit(ring, q->waiting, a->head_age, a->now, policy->max_wait_ns);
 		if (a->head_age > policy->max_wait_ns)
 			return SLC_queue_wait;
-		limit = slc_queue_limit(ring, q->waiting, a->head_age, a->now, policy->max_wait_ns);
+		if (limit & SLC_REMEMBERED && a->head_age < policy->target_ns && q->waiting < 2 * SLC_QUEUE_MIN)
+			limit = SLC_NO_LIMIT;
+		limit &= ~SLC_REMEMBERED;
 	}
 	/* The kernel's queue holds max + 1, so a backlog of 0 admits one. */
 	high = slc_max(slc_mark_q16(q->max, policy->high_q16), SLC_Q16_ONE);

@@ -33,6 +33,8 @@ static __always_inline _Bool slc_peer_is_service_port(const struct slc_peer *pee
 	return ports && slc_port_in(peer->proto == SLC_PROTO_UDP ? ports->udp : ports->tcp, peer->lport);
 }
 
+#define SLC_ANY_NETNS (~0ULL) /* no namespace's cookie */
+
 /* Sockets of no service end at the port map; those of other namespaces at the cookie. */
 static __always_inline _Bool slc_peer_find(struct slc_peer *peer, __u64 netns_cookie)
 {
@@ -56,6 +58,8 @@ static __always_inline _Bool slc_peer_find(struct slc_peer *peer, __u64 netns_co
 	peer->policy = bpf_map_lookup_elem(&slc_policy, &policy);
 	if (!peer->policy)
 		return 0;
+	if (netns_cookie == SLC_ANY_NETNS)
+		return 1;
 	if (peer->policy->flags & SLC_P_NETNS)
 		return peer->policy->netns_cookie == netns_cookie;
 	return !global->has_netns || global->netns_cookie == netns_cookie;

@@ -203,6 +203,9 @@ int slc_sockops(struct bpf_sock_ops *ctx)
 	return 1;
 }
 
+/* Set before load where cgroup_skb programs may ask for the cookie (not yet on 6.1): else any namespace's answer counts. */
+const volatile __u8 slc_egress_cookie = 0;
+
 /* Answers of UDP services stamp their flow. The packet starts at its IP header; it always passes. */
 SEC("cgroup_skb/egress")
 int slc_egress(struct __sk_buff *skb)
@@ -234,7 +237,7 @@ int slc_egress(struct __sk_buff *skb)
 		return 1;
 	peer.lport = SLC_BE16(udp.sport);
 	peer.rport = SLC_BE16(udp.dport);
-	if (!slc_peer_find(&peer, bpf_get_netns_cookie(skb)))
+	if (!slc_peer_find(&peer, slc_egress_cookie ? bpf_get_netns_cookie(skb) : SLC_ANY_NETNS))
 		return 1;
 	slc_peer_hash(&peer);
 	slc_udp_stamp(peer.control, slc_peer_flow(&peer, 0), bpf_ktime_get_ns());

@@ -431,6 +431,7 @@ struct slc_arrivals {
 	__u32 uid;
 	__u32 state;
 	__u64 mark[2]; /* older, newer: {ticks of 2^20 ns:32, accepted so far:32}, from which the gate knows mu */
+	__u64 limit; /* {ticks:32, mu x max_wait:32}: what the gate knew last */
 	__u64 stamp_ns[SLC_RING];
 };
 
@@ -518,7 +519,7 @@ SLC_ASSERT_SIZE(struct slc_known_key, 24);
 SLC_ASSERT_SIZE(struct slc_flow, 16);
 SLC_ASSERT_SIZE(struct slc_flow_set, 64);
 SLC_ASSERT_SIZE(struct slc_total, 64 + 64 + 256);
-SLC_ASSERT_SIZE(struct slc_arrivals, 40 + 8 * SLC_RING);
+SLC_ASSERT_SIZE(struct slc_arrivals, 48 + 8 * SLC_RING);
 SLC_ASSERT_SIZE(struct slc_conn, 24);
 SLC_ASSERT_SIZE(struct slc_event, 80);
 

@@ -81,6 +81,18 @@ static int build_id(struct datapath *dp)
 	return 0;
 }
 
+/* Every map of `skel` is one we have already. */
+int programs_reuse_maps(const struct datapath *dp, struct bpf_object *obj)
+{
+	for (int i = 0; i < MAP_COUNT; i++) {
+		int r = bpf_map__reuse_fd(bpf_object__find_map_by_name(obj, map_names[i]), dp->maps.fd[i]);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
 static int use_maps(struct datapath *dp, const struct datapath_options *options)
 {
 	int r;
@@ -111,7 +123,10 @@ static int open_and_load(struct datapath *dp, const struct datapath_options *opt
 	xdp[1] = dp->skel->progs.slc_xdp;
 	dp->xdp = xdp[gate];
 	bpf_program__set_autoload(xdp[!gate], false);
-	bpf_program__set_autoload(dp->skel->progs.slc_egress, options->udp);
+	bpf_program__set_autoload(dp->skel->progs.slc_egress, false); /* by itself, when a UDP service needs it */
+	dp->skel->rodata->slc_frags = frags;
+	dp->skel->rodata->slc_egress_cookie =
+		libbpf_probe_bpf_helper(BPF_PROG_TYPE_CGROUP_SKB, BPF_FUNC_get_netns_cookie, NULL) == 1;
 	if (frags)
 		bpf_program__set_flags(dp->xdp, bpf_program__flags(dp->xdp) | BPF_F_XDP_HAS_FRAGS);
 	r = use_maps(dp, options);
@@ -151,6 +166,33 @@ int programs_load(struct datapath *dp, const struct datapath_options *options, c
 			       libbpf_said[0] ? ": " : "", libbpf_said);
 	dp->modes.no_btf = !gate;
 	return build_id(dp);
+}
+
+int programs_load_egress(struct datapath *dp, char *why, size_t why_len)
+{
+	libbpf_print_fn_t before = libbpf_set_print(keep_message);
+	struct sluice_bpf *skel = sluice_bpf__open();
+	struct bpf_program *prog;
+	int r = skel ? 0 : -errno;
+
+	libbpf_said[0] = '\0';
+	if (r == 0) {
+		bpf_object__for_each_program(prog, skel->obj)
+			bpf_program__set_autoload(prog, prog == skel->progs.slc_egress);
+		r = programs_reuse_maps(dp, skel->obj);
+	}
+	if (r == 0)
+		r = sluice_bpf__load(skel);
+	libbpf_set_print(before);
+	if (r < 0) {
+		if (skel)
+			sluice_bpf__destroy(skel);
+		return because(r, why, why_len, "loading the program that UDP services need: %s%s%.380s", strerror(-r),
+			       libbpf_said[0] ? ": " : "", libbpf_said);
+	}
+	dp->egress_skel = skel;
+	dp->egress = skel->progs.slc_egress;
+	return 0;
 }
 
 int program_uses_map(int prog_fd, uint32_t map_id, bool *ret_uses)
