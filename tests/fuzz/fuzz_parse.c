@@ -41,8 +41,6 @@ static struct result parse(const uint8_t *data, size_t size, size_t behind, uint
 	memset(block + 2 + size, rubbish, behind);
 	memset(&r, 0, sizeof(r));
 	r.kind = slc_parse(&r.p, block + 2, block + 2 + size);
-	if (r.kind >= SLC_KIND_SYN)
-		slc_pkt_addresses(&r.p, block + 2 + r.p.l3);
 	free(block);
 	return r;
 }
@@ -63,7 +61,7 @@ static void check_offsets(const struct result *r, size_t size)
 	HOLDS(p->l4 + header <= size);
 	HOLDS(p->l4 - p->l3 + header <= p->total);
 	HOLDS(p->l4 - p->l3 + p->payload <= p->total);
-	HOLDS(p->beyond == (p->l3 + p->total > (int)size));
+	HOLDS(p->beyond == (p->l3 + p->total > size));
 	HOLDS(p->vlan < 4096);
 }
 

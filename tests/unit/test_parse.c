@@ -67,7 +67,7 @@ static void test_every_cut(void **state)
 
 			assert_in_range(kind, 0, SLC_KIND_UDP);
 			if (kind == SLC_KIND_SYN && !p.beyond)
-				assert_true(p.l3 + p.total <= (int)cut);
+				assert_true(p.l3 + p.total <= cut);
 			if (cut < 14)
 				assert_int_equal(kind, SLC_malformed);
 		}
@@ -92,7 +92,6 @@ static void test_c04_offsets_behind_tags(void **state)
 	packet_address("192.0.2.33", from);
 	packet_address("203.0.113.77", to);
 	assert_int_equal(parse(frame.data, frame.length, &p), SLC_KIND_SYN);
-	slc_pkt_addresses(&p, frame.data + p.l3);
 	assert_memory_equal(p.saddr.byte, from, 16);
 	assert_memory_equal(p.daddr.byte, to, 16);
 	assert_int_equal(p.l3, 22);
@@ -114,7 +113,6 @@ static void test_c04_ipv6_addresses(void **state)
 	packet_address(CLIENT6, from);
 	packet_address(SERVER6, to);
 	assert_int_equal(parse(frame.data, frame.length, &p), SLC_KIND_SYN);
-	slc_pkt_addresses(&p, frame.data + p.l3);
 	assert_memory_equal(p.saddr.byte, from, 16);
 	assert_memory_equal(p.daddr.byte, to, 16);
 	assert_int_equal(p.l4, 14 + 40 + 16);
@@ -183,7 +181,6 @@ static void test_c55_martians(void **state)
 		struct slc_pkt p;
 
 		assert_int_equal(parse(frame.data, frame.length, &p), SLC_KIND_SYN);
-		slc_pkt_addresses(&p, frame.data + p.l3);
 		if (slc_martian(&p) != rows[i].martian)
 			fail_msg("%s: martian %d", rows[i].from, slc_martian(&p));
 	}
