@@ -205,9 +205,13 @@ def test_c149_reasons_add_up_and_tcp_serves_metrics_alone(lab):
     with lab.clients_ns.entered(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         for _ in range(3):
             s.sendto(b"x", (SERVICE_V4, 9999))
-    done = scrape(sluice)
-    packets = {k: v - before[k] for k, v in done.items() if k.startswith("sluice_packets_total") and v != before[k]}
-    assert packets == {'sluice_packets_total{service="",reason="not_service",verdict="pass"}': 3}
+
+    def packets():
+        now = scrape(sluice)
+        return {k: v - before[k] for k, v in now.items() if k.startswith("sluice_packets_total") and v != before[k]}
+
+    wait_for(lambda: sum(packets().values()) >= 3, "three packets counted")
+    assert packets() == {'sluice_packets_total{service="",reason="not_service",verdict="pass"}': 3}
     with lab.gateway.entered():
         tcp = socket.create_connection(("127.0.0.1", 9469), timeout=5)
     connection = http.client.HTTPConnection("127.0.0.1", 9469)

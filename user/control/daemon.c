@@ -3,6 +3,7 @@
 #include "user/control/daemon.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <string.h>
@@ -144,7 +145,10 @@ static void on_events(uv_poll_t *poll, int status, int events)
 
 static int start_loop(struct daemon *d)
 {
-	int err = uv_timer_init(&d->loop, &d->timer), events_fd = datapath_events_fd(d->dp);
+	int err = uv_timer_init(&d->loop, &d->timer);
+
+	/* Our own copy: a detach by the API closes the other while the loop watches. */
+	d->events_fd = fcntl(datapath_events_fd(d->dp), F_DUPFD_CLOEXEC, 3);
 
 	d->timer.data = d->hup.data = d->term.data = d->interrupt.data = d;
 	d->rtnl_poll.data = d->events_poll.data = d;
@@ -155,8 +159,8 @@ static int start_loop(struct daemon *d)
 	if (!err && d->rtnl_fd >= 0)
 		err = uv_poll_init(&d->loop, &d->rtnl_poll, d->rtnl_fd) ||
 		      uv_poll_start(&d->rtnl_poll, UV_READABLE, on_link);
-	if (!err && events_fd >= 0)
-		err = uv_poll_init(&d->loop, &d->events_poll, events_fd) ||
+	if (!err && d->events_fd >= 0)
+		err = uv_poll_init(&d->loop, &d->events_poll, d->events_fd) ||
 		      uv_poll_start(&d->events_poll, UV_READABLE, on_events);
 	if (!err)
 		err = uv_timer_start(&d->timer, on_tick, TICK_NS / NS_PER_MS, TICK_NS / NS_PER_MS);
@@ -310,6 +314,7 @@ static void finish(struct daemon *d)
 	journal_close(&d->journal);
 	config_free(&d->config);
 	scope_close(&d->rtnl_fd);
+	scope_close(&d->events_fd);
 }
 
 int daemon_run(const struct daemon_options *options)
@@ -323,7 +328,7 @@ int daemon_run(const struct daemon_options *options)
 		return 1;
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_mutex_init(&d->reload_lock, NULL);
-	d->rtnl_fd = -1;
+	d->rtnl_fd = d->events_fd = -1;
 	d->started_ns = clock_ns();
 	known_init(&d->known, clock_random(), SLC_KNOWN);
 	signal(SIGPIPE, SIG_IGN);

@@ -118,7 +118,7 @@ struct daemon {
 	size_t interface_count;
 	bool interfaces_dirty;
 	uint64_t interfaces_ns;
-	int rtnl_fd;
+	int rtnl_fd, events_fd;
 
 	struct overrides overrides;
 	struct known_set known;
