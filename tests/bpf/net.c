@@ -3,6 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/ethtool.h>
+#include <linux/if_packet.h>
+#include <linux/sockios.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -10,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -230,6 +235,72 @@ uint64_t net_cookie(void)
 		die("SO_NETNS_COOKIE: %s", strerror(errno));
 	close(fd);
 	return cookie;
+}
+
+/* --- veth --------------------------------------------------------------------------------------------------------- */
+
+int net_veth(const char *first, const char *second, int mtu)
+{
+	char command[256];
+
+	snprintf(command, sizeof(command),
+		 "ip link add %s mtu %d type veth peer name %s mtu %d && ip link set %s up && ip link set %s up", first,
+		 mtu, second, mtu, first, second);
+	if (system(command))
+		die("`%s` failed", command);
+	return if_nametoindex(second);
+}
+
+int net_raw(const char *interface)
+{
+	struct sockaddr_ll at = {.sll_family = AF_PACKET, .sll_ifindex = if_nametoindex(interface)};
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)))
+		die("packet socket on %s: %s", interface, strerror(errno));
+	set_option(fd, SOL_PACKET, PACKET_QDISC_BYPASS, 1);
+	return fd;
+}
+
+static void ethtool(int fd, struct ifreq *ifr, void *command)
+{
+	ifr->ifr_data = command;
+	if (ioctl(fd, SIOCETHTOOL, ifr))
+		die("ethtool on %s: %s", ifr->ifr_name, strerror(errno));
+}
+
+uint64_t net_xdp_packets(const char *interface)
+{
+	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
+	struct ifreq ifr = {.ifr_data = NULL};
+	struct ethtool_gstrings *names;
+	struct ethtool_stats *values;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	uint64_t sum = 0;
+
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", interface);
+	ethtool(fd, &ifr, &info);
+	names = calloc(1, sizeof(*names) + info.n_stats * ETH_GSTRING_LEN);
+	values = calloc(1, sizeof(*values) + info.n_stats * sizeof(uint64_t));
+	names->cmd = ETHTOOL_GSTRINGS;
+	names->string_set = ETH_SS_STATS;
+	names->len = info.n_stats;
+	ethtool(fd, &ifr, names);
+	values->cmd = ETHTOOL_GSTATS;
+	values->n_stats = info.n_stats;
+	ethtool(fd, &ifr, values);
+	for (uint32_t i = 0; i < info.n_stats; i++) {
+		const char *name = (const char *)names->data + i * ETH_GSTRING_LEN;
+		unsigned queue;
+		char rest[ETH_GSTRING_LEN];
+
+		if (sscanf(name, "rx_queue_%u_%31s", &queue, rest) == 2 && !strcmp(rest, "xdp_packets"))
+			sum += values->data[i];
+	}
+	free(names);
+	free(values);
+	close(fd);
+	return sum;
 }
 
 /* --- cgroup ------------------------------------------------------------------------------------------------------- */

@@ -41,6 +41,11 @@ uint64_t net_counter(const char *name); /* of /proc/net/netstat's TcpExt, in thi
 void net_sysctl(const char *path, const char *value); /* below /proc/sys/net */
 uint64_t net_cookie(void); /* of this namespace */
 
+/* A pair of veths in this namespace, both up, `mtu` bytes; gone with the namespace. Returns the second one's index. */
+int net_veth(const char *first, const char *second, int mtu);
+int net_raw(const char *interface); /* a packet socket that sends past the queueing discipline */
+uint64_t net_xdp_packets(const char *interface); /* frames that its XDP program was run for */
+
 /* A child of the cgroup2 root with this process in it; its descriptor, or -errno where there is no cgroup2. */
 int net_cgroup_enter(void);
 void net_cgroup_leave(int fd);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Malformed and random frames by the million: nothing crashes, and the sum over reasons equals the frames (c149), on
- * two CPUs at once, one part as real frames that go up the stack. SLUICE_FRAMES=20000000 sets how many.
+ * two CPUs at once, and on a live interface. SLUICE_FRAMES=20000000 sets how many
+ * for each of the two.
  *
  * A frame is a row of parse_cases.h with a few bytes changed, cut or grown, or dice from end to end. The services they
  * may hit have every stage switched on.
@@ -14,14 +15,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <linux/if_link.h>
+
+#include <bpf/libbpf.h>
 #include <cmocka.h>
 
+#include "tests/bpf/net.h"
 #include "tests/bpf/parse_cases.h"
 #include "tests/bpf/rig.h"
 
 #define FRAMES 1000000
-#define LIVE_PART 10 /* one frame in so many goes the real way */
-#define LIVE_BATCH 256
+#define LIVE_PART 10 /* so many fewer on the live interface, unless SLUICE_FRAMES says how many */
+#define LIVE_MTU 3000
+#define BATCH 64
 
 static struct rig *rig;
 static struct packet *seeds;
@@ -130,26 +140,20 @@ static void make_frame(struct packet *p, uint64_t *dice)
 struct run {
 	uint64_t frames; /* each CPU */
 	uint64_t action[2][8];
-	uint64_t live[2];
 };
 
 static void run(struct rig *r, void *arg, int cpu)
 {
 	struct run *to = arg;
-	uint64_t dice = 0x9e3779b97f4a7c15ULL * (cpu + 1), left = to->frames / LIVE_PART * (LIVE_PART - 1);
+	uint64_t dice = 0x9e3779b97f4a7c15ULL * (cpu + 1);
 	struct packet *p = calloc(1, sizeof(*p));
 
-	for (; left; left--) {
+	for (uint64_t left = to->frames; left; left--) {
 		uint32_t action;
 
 		make_frame(p, &dice);
 		action = rig_run(r, p, NULL);
 		to->action[cpu][action < 8 ? action : 7]++;
-	}
-	for (left = to->frames / LIVE_PART / LIVE_BATCH; left; left--) {
-		make_frame(p, &dice);
-		if (!rig_live(r, p, LIVE_BATCH))
-			to->live[cpu] += LIVE_BATCH;
 	}
 	free(p);
 }
@@ -163,46 +167,112 @@ static uint64_t sum_of(const struct slc_reasons *reasons, enum slc_verdict verdi
 	return sum;
 }
 
-static void test_c149_frames_by_the_million(void **state)
+static uint64_t wanted_frames(void)
 {
 	const char *wanted = getenv("SLUICE_FRAMES");
-	struct run to = {.frames = (wanted ? strtoull(wanted, NULL, 10) : FRAMES) / 2};
+	char *end;
+	uint64_t n;
+
+	if (!wanted)
+		return FRAMES;
+	n = strtoull(wanted, &end, 10);
+	if (*end || n < 1000 || n > 1000000000)
+		fail_msg("SLUICE_FRAMES=%s: a number from 1000 to 1000000000 is needed", wanted);
+	return n;
+}
+
+static void print_reasons(const struct slc_reasons *reasons)
+{
+	for (int r = 0; r < SLC_REASON_COUNT; r++) {
+		if (rig_reason(reasons, r))
+			print_message("  %-20s %llu\n", rig_reason_name(r), (unsigned long long)rig_reason(reasons, r));
+	}
+}
+
+/* Through BPF_PROG_TEST_RUN, where what the packet got can be set against its reason. */
+static void test_c149_frames_by_the_million(void **state)
+{
+	struct run to = {.frames = wanted_frames() / 2};
 	struct slc_counters c;
-	uint64_t start = rig_now(), ran = 0, live;
+	uint64_t start = rig_now(), action[8] = {0};
 
 	(void)state;
-	if (to.frames < LIVE_PART)
-		fail_msg("SLUICE_FRAMES=%s: a number from %d on is needed", wanted, 2 * LIVE_PART);
 	if (!rig_on_two_cpus(rig, run, &to)) {
 		print_message("one CPU only: both halves on it\n");
 		run(rig, &to, 0);
 		run(rig, &to, 1);
 	}
 	c = rig_all_counters(rig);
-	live = to.live[0] + to.live[1];
 	for (int i = 0; i < 8; i++)
-		ran += to.action[0][i] + to.action[1][i];
-	print_message("%llu frames, of them %llu as real ones, in %.1f s; by reason:\n",
-		      (unsigned long long)(ran + live), (unsigned long long)live, (rig_now() - start) / 1e9);
-	for (int r = 0; r < SLC_REASON_COUNT; r++) {
-		if (rig_reason(&c.enforced, r))
-			print_message("  %-20s %llu\n", rig_reason_name(r),
-				      (unsigned long long)rig_reason(&c.enforced, r));
-	}
-	assert_true(live > 0);
-	assert_int_equal(rig_reason_sum(&c.enforced), ran + live);
-	/* and what the packet got is what its reason says */
-	assert_int_equal(to.action[0][XDP_ABORTED] + to.action[1][XDP_ABORTED], 0);
-	assert_int_equal(to.action[0][7] + to.action[1][7] + to.action[0][XDP_REDIRECT] + to.action[1][XDP_REDIRECT],
-			 0);
-	assert_true(to.action[0][XDP_PASS] + to.action[1][XDP_PASS] <= sum_of(&c.enforced, SLC_PASS));
-	assert_true(to.action[0][XDP_PASS] + to.action[1][XDP_PASS] + live >= sum_of(&c.enforced, SLC_PASS));
-	assert_true(to.action[0][XDP_TX] + to.action[1][XDP_TX] <= c.resets);
+		action[i] = to.action[0][i] + to.action[1][i];
+	print_message("%llu frames in %.1f s:\n", (unsigned long long)to.frames * 2, (rig_now() - start) / 1e9);
+	print_reasons(&c.enforced);
+	assert_int_equal(rig_reason_sum(&c.enforced), to.frames * 2);
+	assert_int_equal(action[XDP_PASS], sum_of(&c.enforced, SLC_PASS));
+	assert_int_equal(action[XDP_TX], c.resets);
+	assert_int_equal(action[XDP_DROP], sum_of(&c.enforced, SLC_DROP) + sum_of(&c.enforced, SLC_REFUSE) - c.resets);
+	assert_int_equal(action[XDP_PASS] + action[XDP_TX] + action[XDP_DROP], to.frames * 2);
 	/* the frames reach far enough to mean something */
 	for (int r = 0; r < SLC_REASON_COUNT; r++) {
 		if (r <= SLC_established || r == SLC_admitted || (r >= SLC_malformed && r <= SLC_tiny_fragment))
 			assert_true(rig_reason(&c.enforced, r) > 0);
 	}
+}
+
+/* Sends `count` frames of at most the MTU, a batch a system call. Returns how many the kernel took. */
+static uint64_t send_frames(int raw, uint64_t count)
+{
+	struct packet *p = calloc(BATCH, sizeof(*p));
+	struct mmsghdr messages[BATCH] = {0};
+	struct iovec parts[BATCH];
+	uint64_t dice = 4711, sent = 0;
+
+	while (sent < count) {
+		int n;
+
+		for (int i = 0; i < BATCH; i++) {
+			do
+				make_frame(&p[i], &dice);
+			while (p[i].length > LIVE_MTU);
+			parts[i] = (struct iovec){.iov_base = p[i].data, .iov_len = p[i].length};
+			messages[i].msg_hdr.msg_iov = &parts[i];
+			messages[i].msg_hdr.msg_iovlen = 1;
+		}
+		n = sendmmsg(raw, messages, BATCH, 0);
+		sent += n > 0 ? n : 1; /* one that the stack would not send: leave it */
+	}
+	free(p);
+	return sent;
+}
+
+/* On a live interface: the program attached natively to a veth, real frames, what passes goes up the stack. */
+static void test_c149_frames_on_a_live_interface(void **state)
+{
+	int index = net_veth("frames0", "frames1", LIVE_MTU), raw = net_raw("frames0");
+	uint64_t start = rig_now(), seen = 0, before = ~0ULL, sent;
+	struct slc_counters c;
+
+	(void)state;
+	if (bpf_xdp_attach(index, rig->program, XDP_FLAGS_DRV_MODE, NULL))
+		fail_msg("native XDP on a veth: %s", strerror(errno));
+	seen = net_xdp_packets("frames1");
+	assert_int_equal(seen, 0);
+	sent = send_frames(raw, getenv("SLUICE_FRAMES") ? wanted_frames() : FRAMES / LIVE_PART);
+	while (seen != before) { /* until the last one has been through */
+		usleep(50000);
+		before = seen;
+		seen = net_xdp_packets("frames1");
+	}
+	assert_int_equal(bpf_xdp_detach(index, XDP_FLAGS_DRV_MODE, NULL), 0);
+	usleep(20000);
+	seen = net_xdp_packets("frames1");
+	c = rig_all_counters(rig);
+	print_message("%llu frames sent, %llu seen by XDP, in %.1f s:\n", (unsigned long long)sent,
+		      (unsigned long long)seen, (rig_now() - start) / 1e9);
+	print_reasons(&c.enforced);
+	assert_true(seen > sent / 2);
+	assert_int_equal(rig_reason_sum(&c.enforced), seen);
+	close(raw);
 }
 
 /* c26: larger than one buffer, through the multi-buffer form of the program. */
@@ -262,6 +332,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ROW(test_c149_frames_by_the_million),
+		ROW(test_c149_frames_on_a_live_interface),
 		cmocka_unit_test(test_c26_multi_buffer),
 	};
 
