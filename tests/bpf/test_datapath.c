@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -739,6 +740,59 @@ static void c103_foreign_program_is_refused_by_name(void **state)
 	shut(&dp);
 }
 
+struct rival {
+	int ifindex, prog, stop;
+	unsigned long attached;
+};
+
+/* Another agent that attaches and detaches all the time, politely: only where nothing is. */
+static void *rival_run(void *arg)
+{
+	struct rival *rival = arg;
+
+	while (!__atomic_load_n(&rival->stop, __ATOMIC_RELAXED)) {
+		LIBBPF_OPTS(bpf_xdp_attach_opts, opts, .old_prog_fd = rival->prog);
+
+		if (bpf_xdp_attach(rival->ifindex, rival->prog, XDP_FLAGS_SKB_MODE | XDP_FLAGS_UPDATE_IF_NOEXIST, NULL))
+			continue;
+		rival->attached++;
+		bpf_xdp_attach(rival->ifindex, -1, XDP_FLAGS_SKB_MODE | XDP_FLAGS_REPLACE, &opts);
+	}
+	return NULL;
+}
+
+static void c122_another_agent_attaches_meanwhile(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct rival rival = {.ifindex = (int)if_nametoindex("dp0"), .prog = load_foreign()};
+	libbpf_print_fn_t before = libbpf_set_print(NULL);
+	unsigned int got = 0, refused = 0;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, rival_run, &rival), 0);
+	for (int i = 0; i < 60 || (!refused && i < 3000); i++) {
+		struct attach_state a;
+		int r = datapath_attach(dp, "dp0", 0, &a);
+
+		if (r == 0) {
+			got++;
+			assert_int_equal(xdp_on("dp0", NULL), a.program_id);
+			ok(datapath_detach_interface(dp, "dp0"));
+		} else {
+			refused++;
+			if (r != -EBUSY || !a.why[0])
+				fail_msg("attach gave %d '%s'", r, a.why);
+		}
+	}
+	__atomic_store_n(&rival.stop, 1, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	libbpf_set_print(before);
+	assert_true(got > 0 && refused > 0 && rival.attached > 0);
+	close(rival.prog);
+	shut(&dp);
+}
+
 static void c23_devices_without_ethernet_are_refused(void **state)
 {
 	struct datapath *dp = open_pins();
@@ -875,12 +929,18 @@ static void c104_detach_all_verifies(void **state)
 static void c79_sockops_beside_others(void **state)
 {
 	struct datapath *dp = open_pins();
+	struct test_service dns;
 
 	(void)state;
 	ok(datapath_attach_sockops(dp, why, sizeof(why)));
 	assert_true(pinned("link_sockops") >= 0);
 	ok(datapath_attach_sockops(dp, why, sizeof(why)));
 	assert_false(datapath_modes(dp)->no_cgroup2);
+	assert_true(pinned("link_egress") < 0);
+	make_service(&dns, "dns", 53, 0, 0); /* the first UDP service comes by a reload */
+	dns.service.policy.proto = dns.keys[0].proto = IPPROTO_UDP;
+	apply_services(dp, &dns, 1);
+	assert_true(pinned("link_egress") >= 0);
 	shut(&dp);
 	dp = open_sized(4096, true);
 	ok(datapath_attach_sockops(dp, why, sizeof(why)));
@@ -1053,7 +1113,7 @@ static void c109_other_abi_major(void **state)
 	shut(&dp);
 }
 
-static void counters_by_cpu(void **state)
+static void c140_counters_of_every_possible_cpu(void **state)
 {
 	struct datapath *dp = open_pins();
 	struct slc_counters sum, *per_cpu = calloc(datapath_cpus(dp), sizeof(*per_cpu));
@@ -1092,10 +1152,11 @@ int main(void)
 		PLAIN(c141_known_sources_walk),
 		PLAIN(pushes_are_double_buffered),
 		PLAIN(full_tables_are_named),
-		PLAIN(counters_by_cpu),
+		PLAIN(c140_counters_of_every_possible_cpu),
 		NETWORK(c103_attaches_and_is_adopted),
 		NETWORK(c103_lost_pin_is_found_again),
 		NETWORK(c103_foreign_program_is_refused_by_name),
+		NETWORK(c122_another_agent_attaches_meanwhile),
 		NETWORK(c23_devices_without_ethernet_are_refused),
 		NETWORK(renamed_and_returning_interfaces),
 		NETWORK(c112_mtu_beyond_one_page),

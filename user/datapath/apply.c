@@ -10,6 +10,7 @@
 
 #include <bpf/btf.h>
 #include <linux/membarrier.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -274,6 +275,14 @@ static int swap(struct datapath *dp, const struct next *next, char *why, size_t 
 	return 0;
 }
 
+static bool wants_udp(const struct snapshot *snapshot)
+{
+	for (size_t i = 0; i < snapshot->service_count; i++)
+		if (snapshot->services[i].policy.proto == IPPROTO_UDP)
+			return true;
+	return false;
+}
+
 static int apply_once(struct datapath *dp, const struct snapshot *snapshot, bool *ret_changed, bool *ret_settled,
 		      char *why, size_t why_len)
 {
@@ -310,12 +319,22 @@ out:
 
 int datapath_apply(struct datapath *dp, const struct snapshot *snapshot, bool *ret_changed, char *why, size_t why_len)
 {
-	bool changed = false, settled = false;
-	int r = apply_once(dp, snapshot, &changed, &settled, why, why_len);
+	bool changed = false, settled = false, first_udp = wants_udp(snapshot) && !dp->egress;
+	int r = 0;
 
+	if (first_udp)
+		r = programs_load_egress(dp, why, why_len);
+	if (r == 0)
+		r = apply_once(dp, snapshot, &changed, &settled, why, why_len);
 	if (r < 0)
 		return r;
 	*ret_changed = changed;
+	dp->udp |= first_udp;
+	if (first_udp && dp->cgroup_attached) {
+		r = datapath_attach_sockops(dp, why, why_len);
+		if (r < 0)
+			return r;
+	}
 	/* Ranges of removed services are free now: those that had to wait get their size (two rounds suffice). */
 	for (int round = 0; !settled && round < 3; round++) {
 		r = apply_once(dp, snapshot, &changed, &settled, why, why_len);

@@ -136,10 +136,10 @@ int datapath_attach_sockops(struct datapath *dp, char *why, size_t why_len)
 		r = attach_one(dp, cgroup, dp->skel->progs.slc_sockops, BPF_CGROUP_SOCK_OPS, "link_sockops", said,
 			       sizeof(said));
 	if (r == 0 && dp->udp)
-		r = attach_one(dp, cgroup, dp->skel->progs.slc_egress, BPF_CGROUP_INET_EGRESS, "link_egress", said,
-			       sizeof(said));
+		r = attach_one(dp, cgroup, dp->egress, BPF_CGROUP_INET_EGRESS, "link_egress", said, sizeof(said));
 	if (r == 0 && !dp->udp)
 		remove_egress(dp);
+	dp->cgroup_attached = r == 0;
 	dp->modes.no_cgroup2 = r < 0;
 	memcpy(dp->modes.no_cgroup2_why, said, sizeof(said));
 	return r < 0 ? because(r, why, why_len, "%s", said) : 0;

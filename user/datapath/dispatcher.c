@@ -126,11 +126,9 @@ static struct sluice_bpf *open_object(const struct datapath *dp)
 		return NULL;
 	bpf_object__for_each_program(prog, skel->obj)
 		bpf_program__set_autoload(prog, strcmp(bpf_program__name(prog), bpf_program__name(dp->xdp)) == 0);
-	for (int i = 0; i < MAP_COUNT; i++) {
-		if (bpf_map__reuse_fd(bpf_object__find_map_by_name(skel->obj, map_names[i]), dp->maps.fd[i]) < 0) {
-			sluice_bpf__destroy(skel);
-			return NULL;
-		}
+	if (programs_reuse_maps(dp, skel->obj) < 0) {
+		sluice_bpf__destroy(skel);
+		return NULL;
 	}
 	return skel;
 }

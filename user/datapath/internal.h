@@ -173,10 +173,13 @@ struct datapath {
 	char pins[PATH_MAX];
 	int lock; /* flocked */
 	enum plan plan;
-	bool udp;
+	bool udp; /* a UDP service is live, or the options said there will be */
+	bool cgroup_attached;
 	struct datapath_modes modes;
 	struct sluice_bpf *skel;
 	struct bpf_program *xdp; /* with or without gate */
+	struct sluice_bpf *egress_skel; /* loaded when the first UDP service comes */
+	struct bpf_program *egress; /* NULL: not loaded */
 	struct maps maps;
 	bool carried; /* PLAN_MIGRATE: the old secret is known, so old hashes mean something */
 	bool shared[MAP_COUNT]; /* maps.fd is the pinned one */
@@ -220,6 +223,8 @@ bool kernel_takes_frags(void);
 /* programs.c */
 int programs_load(struct datapath *dp, const struct datapath_options *options, char *why, size_t why_len);
 bool program_is_current(const struct datapath *dp, uint32_t prog_id, const struct bpf_program *prog);
+int programs_load_egress(struct datapath *dp, char *why, size_t why_len);
+int programs_reuse_maps(const struct datapath *dp, struct bpf_object *obj);
 /* True if the program uses the map. */
 int program_uses_map(int prog_fd, uint32_t map_id, bool *ret_uses);
 /* migrate.c */

@@ -81,8 +81,7 @@ const struct bpf_program *link_program(const struct datapath *dp, const struct b
 		return dp->xdp;
 	if (info->type != BPF_LINK_TYPE_CGROUP)
 		return NULL;
-	return info->cgroup.attach_type == BPF_CGROUP_SOCK_OPS ? dp->skel->progs.slc_sockops
-							       : dp->skel->progs.slc_egress;
+	return info->cgroup.attach_type == BPF_CGROUP_SOCK_OPS ? dp->skel->progs.slc_sockops : dp->egress;
 }
 
 int link_renew(const struct datapath *dp, int fd, const struct bpf_link_info *info)

@@ -175,6 +175,11 @@ static int bring_up(struct datapath *dp, const struct datapath_options *options,
 	r = map_tables(dp);
 	if (r < 0)
 		return because(r, why, why_len, "mapping the tables: %s", strerror(-r));
+	if (dp->udp) {
+		r = programs_load_egress(dp, why, why_len);
+		if (r < 0)
+			return r;
+	}
 	if (dp->plan != PLAN_ADOPT) {
 		r = fill_control(dp);
 		if (r < 0)
@@ -267,6 +272,8 @@ void datapath_close(struct datapath **pdp)
 	mapping_close(&dp->old_sources);
 	for (int i = 0; i < MAP_COUNT; i++)
 		mapping_close(&dp->mappings[i]);
+	if (dp->egress_skel)
+		sluice_bpf__destroy(dp->egress_skel);
 	if (dp->skel)
 		sluice_bpf__destroy(dp->skel);
 	maps_close(&dp->maps);
