@@ -59,6 +59,14 @@ static int check(const char *path)
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+static bool too_long(const char *name, const char *path, size_t room)
+{
+	if (!path || strlen(path) < room)
+		return false;
+	fprintf(stderr, "sluiced: %s: %s: longer than %zu bytes\n", name, path, room - 1);
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	struct daemon_options options = {0};
@@ -102,10 +110,8 @@ int main(int argc, char **argv)
 		usage(stderr);
 		return EXIT_USAGE;
 	}
-	if (options.socket && strlen(options.socket) >= sizeof(((struct daemon *)0)->socket)) {
-		fprintf(stderr, "sluiced: --socket: %s: longer than %zu bytes\n", options.socket,
-			sizeof(((struct daemon *)0)->socket) - 1);
+	if (too_long("--socket", options.socket, sizeof(((struct daemon *)0)->socket)) ||
+	    too_long("--pins", options.pins, sizeof(((struct daemon *)0)->pins)))
 		return EXIT_USAGE;
-	}
 	return only_check ? check(options.config) : daemon_run(&options);
 }

@@ -24,11 +24,12 @@ static void take_samples(struct daemon *d, struct service *service, uint64_t now
 	struct completion_sample sample = {.at_ns = now_ns};
 	struct slc_counters counters;
 
+	/* Established first: it may fall short of admitted by the time between the reads, never exceed it. */
+	for (unsigned int c = 0; c < SLC_CLASS_COUNT; c++)
+		sample.established[c] = __atomic_load_n(&signals->established[c], __ATOMIC_RELAXED);
 	if (datapath_counters(d->dp, service->policy.state, &counters))
 		return;
 	for (unsigned int c = 0; c < SLC_CLASS_COUNT; c++) {
-		/* Established first: it may fall short of admitted, never exceed it by the time between the reads. */
-		sample.established[c] = __atomic_load_n(&signals->established[c], __ATOMIC_RELAXED);
 		sample.admitted[c] = counters.admitted[c];
 		if (service->handshakes[c].primed && sample.established[c] == service->handshakes_seen[c])
 			continue;

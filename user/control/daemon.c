@@ -177,6 +177,19 @@ static void log_diag(const struct diag *diag)
 		log_error("%s", diag->errors[i]);
 }
 
+/* The name as it was given, wherever we are later. Symlinks stay: what they point to may change (c131). */
+static int absolute(const char *path, char *buf, size_t len)
+{
+	SCOPE_FREE char *here = NULL;
+
+	if (path[0] != '/') {
+		here = getcwd(NULL, 0);
+		if (!here)
+			return -errno;
+	}
+	return (size_t)snprintf(buf, len, "%s%s%s", here ? here : "", here ? "/" : "", path) < len ? 0 : -ENAMETOOLONG;
+}
+
 static int read_config(struct daemon *d, const struct daemon_options *options, struct config **ret_config)
 {
 	struct diag diag = {0};
@@ -186,8 +199,12 @@ static int read_config(struct daemon *d, const struct daemon_options *options, s
 	diag_reset(&diag);
 	if (err)
 		return err;
-	if (!realpath(options->config, d->config_path))
-		snprintf(d->config_path, sizeof(d->config_path), "%s", options->config);
+	err = absolute(options->config, d->config_path, sizeof(d->config_path));
+	if (err) {
+		log_error("--config: %s: %s", options->config, strerror(-err));
+		config_free(ret_config);
+		return err;
+	}
 	snprintf(d->pins, sizeof(d->pins), "%s", options->pins ? options->pins : (*ret_config)->pins);
 	snprintf(d->socket, sizeof(d->socket), "%s", options->socket ? options->socket : (*ret_config)->socket);
 	return 0;

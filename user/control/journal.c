@@ -279,13 +279,33 @@ int journal_known_write(struct journal *journal, const struct journal_known *cha
 	return error_of(rc);
 }
 
+/* What ended is of no use; rows of this boot are judged by their monotonic deadline. */
+static void forget_ended(struct journal *journal)
+{
+	sqlite3_stmt *stmt = NULL;
+
+	if (sqlite3_prepare_v2(journal->known,
+			       "DELETE FROM known WHERE boot = ?1 AND until_mono_ns <= ?2"
+			       " OR boot <> ?1 AND until_wall_ms <= ?3",
+			       -1, &stmt, NULL) == SQLITE_OK) {
+		sqlite3_bind_text(stmt, 1, clock_boot_id(), -1, SQLITE_STATIC);
+		sqlite3_bind_int64(stmt, 2, (int64_t)clock_ns());
+		sqlite3_bind_int64(stmt, 3, clock_wall_ms());
+		sqlite3_step(stmt);
+	}
+	sqlite3_finalize(stmt);
+}
+
 int journal_knowns(struct journal *journal, void (*visit)(const struct journal_known *known, void *arg), void *arg)
 {
 	sqlite3_stmt *stmt = NULL;
-	int rc = sqlite3_prepare_v2(journal->known,
-				    "SELECT service, addr, since_wall_ms, since_mono_ns, until_wall_ms,"
-				    " until_mono_ns, boot FROM known",
-				    -1, &stmt, NULL);
+	int rc;
+
+	forget_ended(journal);
+	rc = sqlite3_prepare_v2(journal->known,
+				"SELECT service, addr, since_wall_ms, since_mono_ns, until_wall_ms,"
+				" until_mono_ns, boot FROM known",
+				-1, &stmt, NULL);
 
 	while (rc == SQLITE_OK || rc == SQLITE_ROW) {
 		struct journal_known known = {0};

@@ -171,7 +171,6 @@ static void inherit(struct service *service, const struct service *before)
 	memcpy(service->handshakes_seen, before->handshakes_seen, sizeof(service->handshakes_seen));
 	service->decision = before->decision;
 	service->before_start = before->before_start;
-	service->before_start_over = before->before_start_over;
 }
 
 static int make_service(struct daemon *d, const struct service_config *config, size_t ns, struct service **ret)
@@ -265,6 +264,7 @@ static int take_over(struct daemon *d, struct config **config, const size_t *pla
 	release_netns(d);
 	overrides_refresh(d);
 	promote_prune(d);
+	d->adopt_ns = 0; /* a new service's listeners have listened before */
 	listeners_look(d, clock_ns());
 	return 0;
 }

@@ -414,7 +414,7 @@ static json_t *config_json(const struct daemon *d)
 	char loaded_at[ISO_LEN];
 
 	clock_iso(d->loaded_wall_ms, loaded_at, sizeof(loaded_at));
-	return json_pack("{s:o, s:I, s:b, s:o, s:s}", "path", text_json(d->config_path), "snapshot",
+	return json_pack("{s:o, s:I, s:b, s:o, s:s}", "path", text_json(d->config->path), "snapshot",
 			 (json_int_t)datapath_snapshot_number(d->dp), "last_reload_success", d->reload_success,
 			 "last_reload_error", d->reload_error[0] ? text_json(d->reload_error) : json_null(),
 			 "loaded_at", loaded_at);
