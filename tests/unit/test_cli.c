@@ -460,15 +460,14 @@ static void test_help_of_a_command(void **state)
 	free(text);
 }
 
-/* The page in the tree holds what the table says, word for word. */
-static void test_man_page_holds_the_table(void **state)
+/* A page of the tree holds what its table says, word for word. */
+static void page_holds(const char *name, void (*print)(FILE *out))
 {
-	char path[4096], *page, *section = whole_help(print_man_section);
+	char path[4096], *page, *section = whole_help(print);
 	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 64);
 	char *end;
 	FILE *in;
 
-	(void)state;
 	assert_true(len > 0);
 	path[len] = '\0';
 	for (int up = 0; up < 3; up++) { /* build/unit/test_cli */
@@ -476,7 +475,8 @@ static void test_man_page_holds_the_table(void **state)
 		assert_non_null(end);
 		*end = '\0';
 	}
-	strcat(path, "/user/man/sluicectl.8");
+	strcat(path, "/user/man/");
+	strcat(path, name);
 	in = fopen(path, "re");
 	if (!in)
 		fail_msg("%s is missing", path);
@@ -484,9 +484,16 @@ static void test_man_page_holds_the_table(void **state)
 	assert_true(fread(page, 1, (1 << 20) - 1, in) > 0);
 	fclose(in);
 	if (!strstr(page, section))
-		fail_msg("sluicectl.8 differs from the table: scripts/man writes it anew");
+		fail_msg("%s differs from its table: scripts/man writes it anew", name);
 	free(page);
 	free(section);
+}
+
+static void test_man_pages_hold_the_tables(void **state)
+{
+	(void)state;
+	page_holds("sluicectl.8", print_man_section);
+	page_holds("sluice.yaml.5", print_man_config);
 }
 
 /* --- output ------------------------------------------------------------------------------------------------------ */
@@ -692,7 +699,7 @@ int main(void)
 		cmocka_unit_test(test_nobody_answers),
 		cmocka_unit_test(test_help_has_every_command),
 		cmocka_unit_test(test_help_of_a_command),
-		cmocka_unit_test(test_man_page_holds_the_table),
+		cmocka_unit_test(test_man_pages_hold_the_tables),
 		cmocka_unit_test(test_figures),
 		cmocka_unit_test(test_status_text),
 		cmocka_unit_test(test_lists_text),

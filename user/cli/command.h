@@ -44,6 +44,7 @@ enum option {
 	OPT_help,
 	OPT_version,
 	OPT_man,
+	OPT_man_config,
 	OPT_for,
 	OPT_reason,
 	OPT_service,
@@ -57,7 +58,7 @@ enum option {
 	OPTION_COUNT
 };
 #define BIT(option) (1u << OPT_##option)
-#define GLOBAL_OPTIONS (BIT(socket) | BIT(json) | BIT(color) | BIT(help) | BIT(version) | BIT(man))
+#define GLOBAL_OPTIONS (BIT(socket) | BIT(json) | BIT(color) | BIT(help) | BIT(version) | BIT(man) | BIT(man_config))
 
 struct option_spec {
 	const char *name; /* "--for" */
@@ -125,6 +126,7 @@ void print_command_help(FILE *out, const struct command *command);
 /* Help of every command that begins with the words; false if none does. */
 bool print_topic_help(FILE *out, const char *const *words, int count);
 void print_man_section(FILE *out);
+void print_man_config(FILE *out); /* keys of sluice.yaml(5) */
 void print_usage_line(FILE *out, const struct command *command);
 
 /* request.c: the request of a command line. Both are to be freed. */

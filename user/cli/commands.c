@@ -9,6 +9,7 @@ const struct option_spec option_specs[OPTION_COUNT] = {
 	[OPT_help] = {"--help", NULL, KIND_NONE, false, "this help, or the help of the command given"},
 	[OPT_version] = {"--version", NULL, KIND_NONE, false, "print the version of sluicectl"},
 	[OPT_man] = {"--man", NULL, KIND_NONE, true, "print the section of the man page about commands"},
+	[OPT_man_config] = {"--man-config", NULL, KIND_NONE, true, "print the section of sluice.yaml(5) about keys"},
 	[OPT_for] = {"--for", "TIME", KIND_FOR, false, "how long, 1s to 8760h (a year), as in 90s, 10m, 2h"},
 	[OPT_reason] = {"--reason", "TEXT", KIND_REASON, false,
 			"why, 1 to 500 bytes: shown to the next person who looks"},

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "user/cli/command.h"
+#include "user/cli/roff.h"
 
 #define WIDTH 96 /* columns of the text */
 
@@ -155,8 +156,7 @@ bool print_topic_help(FILE *out, const char *const *words, int count)
 
 /* --- man page ------------------------------------------------------------------------------------------------------ */
 
-/* Roff takes backslashes, leading dots and minus signs for its own. */
-static void roff(FILE *out, const char *text)
+void roff(FILE *out, const char *text)
 {
 	if (*text == '.' || *text == '\'')
 		fputs("\\&", out);

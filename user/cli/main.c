@@ -13,6 +13,8 @@ static int informational(const struct invocation *inv)
 {
 	if (inv->values[OPT_man]) {
 		print_man_section(stdout);
+	} else if (inv->values[OPT_man_config]) {
+		print_man_config(stdout);
 	} else if (inv->values[OPT_version]) {
 		printf("sluicectl %s\n", SLUICE_VERSION);
 	} else if (inv->topic_count) {

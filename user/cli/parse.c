@@ -309,7 +309,8 @@ int parse_command_line(int argc, char *const argv[], struct invocation *inv, cha
 	if (!words.count || inv->wants_help) {
 		memcpy(inv->topic, words.word, sizeof(inv->topic));
 		inv->topic_count = words.count;
-		if (words.count || inv->wants_help || inv->values[OPT_version] || inv->values[OPT_man])
+		if (words.count || inv->wants_help || inv->values[OPT_version] || inv->values[OPT_man] ||
+		    inv->values[OPT_man_config])
 			return 0;
 		return refuse(ret_message, &(struct fault){.message = "no command given",
 							   .hint = "sluicectl --help lists the commands"});
