@@ -20,6 +20,8 @@ static __always_inline __u32 slc_hist_bin(__u64 ns)
 
 	if (!v)
 		return 0;
+	if (v >> 16)
+		return SLC_HIST - 1;
 	SLC_UNROLL
 	for (int step = 8; step; step >>= 1) {
 		if (v >> step) {
@@ -27,8 +29,6 @@ static __always_inline __u32 slc_hist_bin(__u64 ns)
 			octave += step;
 		}
 	}
-	if (octave > 15)
-		return SLC_HIST - 1;
 	return octave * 16 + (ns >> (octave + SLC_HIST_SHIFT - 4) & 15);
 }
 
