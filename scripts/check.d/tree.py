@@ -91,8 +91,13 @@ def strip_c(text):
 # --- cases --------------------------------------------------------------------------------------------------------
 
 CASE_ROW = re.compile(r"C(\d+)\s+(\S+)\s+(\S+)\s+(now|later|vm)\s+(\S.*)")
-# c37 as a word of a test's name: not part of a hex number, an address or a longer word
-CASE_NAME = re.compile(r"(?<![0-9A-Za-z:.])c(\d{2,3})(?![0-9A-Za-z])")
+# c37 in a test's name: a word of an identifier, or the start of the text that names a row ("c37 burst of one").
+CASE_NAME = re.compile(r"(?<![0-9A-Za-z])c(\d{2,3})(?![0-9A-Za-z])")
+NAMES = {
+    "c": re.compile(r"\b(?:test|c\d{2,3})_\w+|\"(?:c\d{2,3}\b)[^\"\n]*\""),
+    "py": re.compile(r"\bdef test_\w+|[\"'](?:c\d{2,3}\b)[^\"'\n]*[\"']"),
+}
+COMMENTS = {"c": re.compile(r"/\*.*?\*/|//[^\n]*", re.S), "py": re.compile(r"\"\"\".*?\"\"\"|#[^\n]*", re.S)}
 
 Case = namedtuple("Case", "number level area due text")
 
@@ -104,12 +109,14 @@ def cases(tree):
 
 
 def cases_named(tree):
-    """{number: kinds of tests that name it}"""
+    """{number: kinds of tests that have it in a name}. What a comment says does not count."""
     found = {}
-    for name in tree.match(r"tests/.*\.(c|h|py|sh)|tests/bench/run"):
-        kind = name.split("/")[1]
-        for match in CASE_NAME.finditer(tree.text(name).replace("_", " ")):
-            found.setdefault(int(match[1]), set()).add(kind)
+    for name in tree.match(r"tests/.*\.(c|h|py)"):
+        kind, ending = name.split("/")[1], "py" if name.endswith(".py") else "c"
+        text = COMMENTS[ending].sub(" ", tree.text(name))
+        for word in NAMES[ending].findall(text):
+            for number in CASE_NAME.findall(word.replace("_", " ")):
+                found.setdefault(int(number), set()).add(kind)
     return found
 
 

@@ -473,8 +473,8 @@ def test_nobody_answers(tmp_path):
     assert done.returncode == 4 and "refused" in done.stderr
 
 
-def test_detach_without_a_daemon_is_a_success_twice(tmp_path):
-    """c104: nothing there is no error; a second time neither."""
+def test_c104_detach_without_a_daemon_is_a_success_twice(tmp_path):
+    """Nothing there is no error; a second time neither."""
     for _ in range(2):
         done = ctl("--socket", tmp_path / "none.sock", "detach", "--pins", "/sys/fs/bpf/slc-test-cli-nothing")
         assert done.returncode == 0, done.stderr
