@@ -59,6 +59,11 @@ CONFIG = {
     ],
 }
 
+WITH_SLUICE = f"""\
+-- sluice on g0 and g1. app: source 20/s burst 40, total 195/s burst 40, accept queue {LOW} to {HIGH} %, max_wait {MAX_WAIT_MS} ms
+   nginx: source 20/s burst 40, accept queue 50 to 90 %, max_wait {MAX_WAIT_MS} ms
+-- {WARM_UP_S} s of good clients alone: after 3 good connections over {KNOWN_OVER_S} s they are known-good"""
+
 
 @dataclass
 class Run:
@@ -177,9 +182,12 @@ def row(run):
 
 LEGEND = f"""\
 good served: answered within {PATIENCE_S} s.  all/s: such answers a second while the storm lasts, to its clients too.
-queue max: highest occupancy of the accept queue (limit {BACKLOG}, mark {MARK}).  head: longest wait in it (*: in the upstream's,
-nginx accepts at once).  overflows: ListenOverflows.  sent: TCP segments the gateway sent, SYN-ACKs to spoofed addresses among them.
-nginx's accept queue says nothing about its load, so the gate cannot help it yet: source.rate alone protects it here."""
+queue max: highest occupancy of the accept queue (limit {BACKLOG}).  head: longest wait in it.  overflows: ListenOverflows.
+sent: TCP segments the gateway sent, SYN-ACKs to spoofed addresses among them."""
+
+LEGEND_NGINX = """\
+*: wait in the upstream's queue; nginx accepts at once, its own queue says nothing about its load. So the gate cannot
+help it yet: here the source buckets alone protect it, and 10 000 equal sources are more than they can hold back."""
 
 
 # --- what must hold ----------------------------------------------------------------------------------------------------
@@ -247,16 +255,13 @@ def main():
         if args.without:
             return 0
         sluice = lab.sluice(CONFIG)
-        print(
-            f"-- sluice on g0, g1; {WARM_UP_S} s of good clients alone: after 3 good connections over {KNOWN_OVER_S} s "
-            "they are known-good",
-            flush=True,
-        )
+        print(WITH_SLUICE, flush=True)
         warm_up(lab, WARM_UP_S)
         for name in services:
             for storm in STORMS:
                 show(runs, run_storm(lab, name, storm, seconds, sluice))
-    print(f"\n{LEGEND}\n")
+    print(f"\n{LEGEND}")
+    print(f"{LEGEND_NGINX}\n" if "nginx" in services else "")
     failed = 0
     for text, holds in checks(runs):
         print(f"{'ok  ' if holds else 'FAIL'} {text}")

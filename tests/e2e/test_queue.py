@@ -16,7 +16,6 @@ PORT = 8080
 TO = f"{SERVICE_V4}:{PORT}"
 GATE = {"low": "50%", "high": "90%", "target": "20ms", "max_wait": "250ms"}
 BY_PERCENT = GATE | {"max_wait": "60s"}  # only the marks in percent act
-SLOW_HANDSHAKES = 5  # H is the P90 of handshakes: one that takes longer is not predicted any more
 REFUSED_BY_GATE = ("accept_pressure", "queue_wait")
 
 
@@ -38,6 +37,11 @@ def queue_of(sluice):
 def mark(limit, percent=90):
     """Highest occupancy that the gate lets come about; a backlog of 0 still takes one."""
     return max(1, limit * percent // 100)
+
+
+def overshoot(limit):
+    """H is the P90 of handshakes: those that take longer are not predicted, and on a busy machine they are some."""
+    return max(5, limit // 20)
 
 
 def ends(group):
@@ -120,7 +124,7 @@ def test_gate_follows_a_second_listen(lab):
     service.signal(signal.SIGUSR2)
     wait_for(lambda: sluice.service("app")["accept_queue"]["limit"] == 64, "the new limit")
     flood(lab, seconds=1, patience_ms=500, base="10.1.0.1").result()
-    assert 32 <= sluice.service("app")["accept_queue"]["length"] <= mark(64) + SLOW_HANDSHAKES
+    assert 32 <= sluice.service("app")["accept_queue"]["length"] <= mark(64) + overshoot(64)
     assert overflows()["ListenOverflows"] == 0
 
 
@@ -134,7 +138,7 @@ def test_occupancy_at_a_round_trip(lab, rtt_ms):
     longest = watch.stop()["max"]
     print(f"RTT {rtt_ms} ms: occupancy {longest} of 128, mark {mark(128)}; served {storm['served']}")
     assert overflows()["ListenOverflows"] == 0
-    assert longest <= (mark(128) + SLOW_HANDSHAKES if rtt_ms == 0 else 128)
+    assert longest <= (mark(128) + overshoot(128) if rtt_ms == 0 else 128)
     assert storm["repeated_syn_acks"] == 0  # no client was left believing that it is connected
     assert by_gate(sluice) > 0
 
@@ -440,7 +444,7 @@ def test_defer_accept(lab):
     overflows, watch = lab.since(), lab.watch(PORT)
     storm = flood(lab, seconds=3, rate=1000, sources=1000, patience_ms=1500).result()
     assert overflows()["ListenOverflows"] == 0
-    assert watch.stop()["max"] <= mark(128) + SLOW_HANDSHAKES
+    assert watch.stop()["max"] <= mark(128) + overshoot(128)
     assert storm["served"] >= 0.8 * 200 * 3
     assert by_gate(sluice) > 0
 

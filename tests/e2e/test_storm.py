@@ -46,7 +46,7 @@ def test_ten_times_overload_by_the_gate_alone(lab):
     storm = overload(lab, 6)
     assert storm["served_in_window"] >= 0.9 * 6 * CAPACITY, storm
     assert overflows()["ListenOverflows"] == 0
-    assert watch.stop()["max"] <= BACKLOG * 10 // 100 + 5  # handshakes slower than H, the P90, are not predicted
+    assert watch.stop()["max"] <= BACKLOG * 10 // 100 + BACKLOG // 20  # handshakes slower than H, the P90
     refused = sluice.service("app")["refused"]
     assert refused.get("accept_pressure", 0) + refused.get("queue_wait", 0) > 10000
     assert service.stop()["queue_wait_ms"]["max"] < 1000
