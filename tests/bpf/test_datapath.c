@@ -716,6 +716,26 @@ static void c103_lost_pin_is_found_again(void **state)
 	shut(&dp);
 }
 
+/* The same pins, a device of the same name and number, another network: the pinned link is not the one we need. */
+static void a_link_of_another_namespace_is_not_ours(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct attach_state a, b;
+	int there = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+
+	ok(datapath_attach(dp, "dp0", 0, &a));
+	assert_int_equal(unshare(CLONE_NEWNET), 0);
+	run("ip link add dp0 type veth peer name dp1 && ip link set dp0 up");
+	assert_int_equal(if_nametoindex("dp0"), a.ifindex);
+	assert_int_equal(xdp_on("dp0", NULL), 0);
+	ok(datapath_attach(dp, "dp0", 0, &b));
+	assert_int_equal(xdp_on("dp0", NULL), b.program_id);
+	shut(&dp);
+	assert_int_equal(setns(there, CLONE_NEWNET), 0);
+	close(there);
+	(void)state;
+}
+
 static void c103_foreign_program_is_refused_by_name(void **state)
 {
 	struct datapath *dp = open_pins();
@@ -844,11 +864,22 @@ static void c112_mtu_beyond_one_page(void **state)
 	shut(&dp);
 }
 
+static int programs_behind_dispatcher(int ifindex)
+{
+	struct xdp_multiprog *mp = xdp_multiprog__get_from_ifindex(ifindex);
+	int programs;
+
+	assert_int_equal(libxdp_get_error(mp), 0);
+	programs = xdp_multiprog__program_count(mp);
+	xdp_multiprog__close(mp);
+	return programs;
+}
+
 /* Another tool's program behind libxdp's dispatcher: ours runs beside it, and leaves it alone when it goes. */
 static void joins_a_dispatcher(void **state)
 {
 	struct xdp_program *other = xdp_program__find_file("xsk_def_xdp_prog.o", NULL, NULL);
-	int ifindex = (int)if_nametoindex("dp0"), programs;
+	int ifindex = (int)if_nametoindex("dp0");
 	struct xdp_multiprog *mp;
 	struct datapath *dp;
 	struct attach_state a, b;
@@ -870,8 +901,16 @@ static void joins_a_dispatcher(void **state)
 	dp = open_pins();
 	make_service(&web, "web", 10, 20, 40);
 	apply_services(dp, &web, 1);
-	if (datapath_attach(dp, "dp0", 0, &a) < 0)
-		fail_msg("%s", a.why);
+	if (datapath_attach(dp, "dp0", 0, &a) < 0) {
+		if (!strstr(a.why, "may change packets"))
+			fail_msg("%s", a.why);
+		shut(&dp);
+		assert_int_equal(programs_behind_dispatcher(ifindex), 1); /* the other one goes on */
+		assert_int_equal(xdp_program__detach(other, ifindex, XDP_MODE_NATIVE, 0), 0);
+		xdp_program__close(other);
+		printf("probe: the kernel lets only a dispatcher that changes packets have such extensions\n");
+		skip();
+	}
 	assert_true(a.dispatcher && a.mode == ATTACH_NATIVE && a.program_id);
 	ok(datapath_attach(dp, "dp0", 0, &b));
 	assert_int_equal(a.program_id, b.program_id);
@@ -880,17 +919,10 @@ static void joins_a_dispatcher(void **state)
 	apply_services(dp, &web, 1);
 	ok(datapath_attach(dp, "dp0", 0, &b));
 	assert_int_not_equal(a.program_id, b.program_id);
-	mp = xdp_multiprog__get_from_ifindex(ifindex);
-	programs = xdp_multiprog__program_count(mp);
-	xdp_multiprog__close(mp);
-	assert_int_equal(programs, 2);
+	assert_int_equal(programs_behind_dispatcher(ifindex), 2);
 	shut(&dp);
 	ok(datapath_detach_all(pins, why, sizeof(why)));
-	mp = xdp_multiprog__get_from_ifindex(ifindex);
-	assert_int_equal(libxdp_get_error(mp), 0);
-	programs = xdp_multiprog__program_count(mp);
-	xdp_multiprog__close(mp);
-	assert_int_equal(programs, 1);
+	assert_int_equal(programs_behind_dispatcher(ifindex), 1);
 	assert_int_equal(xdp_program__detach(other, ifindex, XDP_MODE_NATIVE, 0), 0);
 	xdp_program__close(other);
 }
@@ -1085,6 +1117,52 @@ static void c109_pins_of_other_shapes(void **state)
 	}
 }
 
+static void rename_pin(const char *from, const char *to)
+{
+	char a[256], b[256];
+
+	snprintf(a, sizeof(a), "%s/%s", pins, from);
+	snprintf(b, sizeof(b), "%s/%s", pins, to);
+	assert_int_equal(rename(a, b), 0);
+}
+
+/* A run that died between swapping the programs and naming its maps: its maps are the ones in force. */
+static void a_swap_cut_short_is_finished(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct attach_state a, b;
+	struct test_service web;
+	uint32_t control, sources;
+
+	(void)state;
+	make_service(&web, "web", 10, 20, 40);
+	apply_services(dp, &web, 1);
+	ok(datapath_attach(dp, "dp0", 0, &a));
+	control = map_id("slc_control");
+	sources = map_id("slc_sources");
+	shut(&dp);
+	rename_pin("slc_control", "new_slc_control");
+	rename_pin("slc_sources", "new_slc_sources");
+	dp = open_pins();
+	assert_true(datapath_modes(dp)->adopted);
+	assert_int_equal(map_id("slc_control"), control);
+	assert_int_equal(map_id("slc_sources"), sources);
+	ok(datapath_attach(dp, "dp0", 0, &b));
+	assert_int_equal(a.program_id, b.program_id);
+	shut(&dp);
+	/* and one that died before the swap: its maps are nobody's */
+	dp = open_sized(8192, false);
+	shut(&dp);
+	assert_int_equal(map_id("new_slc_sources"), 0);
+	rename_pin("slc_sources", "new_slc_sources");
+	rename_pin("slc_budget", "new_slc_control");
+	dp = open_pins();
+	assert_int_equal(map_id("new_slc_sources"), 0);
+	assert_int_equal(map_id("new_slc_control"), 0);
+	assert_false(datapath_modes(dp)->adopted);
+	shut(&dp);
+}
+
 static void c109_other_abi_major(void **state)
 {
 	struct datapath *dp = open_pins();
@@ -1155,6 +1233,7 @@ int main(void)
 		PLAIN(c140_counters_of_every_possible_cpu),
 		NETWORK(c103_attaches_and_is_adopted),
 		NETWORK(c103_lost_pin_is_found_again),
+		NETWORK(a_link_of_another_namespace_is_not_ours),
 		NETWORK(c103_foreign_program_is_refused_by_name),
 		NETWORK(c122_another_agent_attaches_meanwhile),
 		NETWORK(c23_devices_without_ethernet_are_refused),
@@ -1165,6 +1244,7 @@ int main(void)
 		NETWORK(c79_sockops_beside_others),
 		NETWORK(c109_other_table_size_keeps_everything),
 		NETWORK(c109_pins_of_other_shapes),
+		NETWORK(a_swap_cut_short_is_finished),
 		NETWORK(c109_other_abi_major),
 	};
 

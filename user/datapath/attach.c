@@ -58,6 +58,15 @@ static int fill_state(int ifindex, struct attach_state *state)
 	return 0;
 }
 
+/* Numbers of interfaces are per network namespace: the link may be on one of the same number elsewhere. */
+static bool link_is_here(const struct bpf_link_info *info)
+{
+	enum attach_mode mode;
+	uint32_t prog_id;
+
+	return look((int)info->xdp.ifindex, &prog_id, &mode) == 0 && prog_id == info->prog_id;
+}
+
 /* A link of ours on this interface whose pin was lost. */
 static int find_lost_link(const struct datapath *dp, int ifindex, int *ret_fd)
 {
@@ -71,7 +80,7 @@ static int find_lost_link(const struct datapath *dp, int ifindex, int *ret_fd)
 		if (fd < 0 || link_info(fd, &info) < 0 || info.type != BPF_LINK_TYPE_XDP ||
 		    info.xdp.ifindex != (uint32_t)ifindex)
 			continue;
-		prog = bpf_prog_get_fd_by_id(info.prog_id);
+		prog = link_is_here(&info) ? bpf_prog_get_fd_by_id(info.prog_id) : -1;
 		if (prog < 0 || program_uses_map(prog, control, &ours) < 0 || !ours)
 			continue;
 		*ret_fd = TAKE_FD(fd);
@@ -202,7 +211,7 @@ static int attach(struct datapath *dp, const char *ifname, int wanted, struct at
 	r = link_open(path, &fd, &info);
 	if (r < 0 && r != -ENOENT)
 		return because(r, state->why, sizeof(state->why), "opening %s: %s", path, strerror(-r));
-	if (r == 0 && !link_is_dead(&info) && info.type == BPF_LINK_TYPE_XDP) {
+	if (r == 0 && !link_is_dead(&info) && info.type == BPF_LINK_TYPE_XDP && link_is_here(&info)) {
 		if ((int)info.xdp.ifindex == ifindex)
 			return adopt_link(dp, fd, &info, wanted, state);
 		if (!ifindex && if_indextoname(info.xdp.ifindex, now)) {

@@ -230,6 +230,7 @@ int program_uses_map(int prog_fd, uint32_t map_id, bool *ret_uses);
 /* migrate.c */
 void migrate_control(struct datapath *dp);
 int migrate_carry(struct datapath *dp, char *why, size_t why_len);
+void migrate_recover(struct datapath *dp); /* of a run that died: finishes its swap, or removes what it made */
 int migrate_pin(struct datapath *dp, char *why, size_t why_len); /* under temporary names */
 int migrate_swap(struct datapath *dp, char *why,
 		 size_t why_len); /* programs, then names; undoes migrate_pin() if it fails */

@@ -63,6 +63,21 @@ static int explain_eperm(const char *what, char *why, size_t why_len)
 		what);
 }
 
+/* The live snapshot and foreign programs are found by their ids, which takes more than CAP_BPF. */
+static int check_ids(int map, char *why, size_t why_len)
+{
+	struct bpf_map_info info = {0};
+	uint32_t len = sizeof(info);
+	_cleanup_fd_ int again = -1;
+	int r = bpf_obj_get_info_by_fd(map, &info, &len);
+
+	if (r == 0)
+		r = again = bpf_map_get_fd_by_id(info.id);
+	if (r == -EPERM)
+		return explain_eperm("opening a BPF map by its id", why, why_len);
+	return r < 0 ? because(r, why, why_len, "opening a BPF map by its id: %s", strerror(-r)) : 0;
+}
+
 int kernel_check(char *why, size_t why_len)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_MMAPABLE);
@@ -72,7 +87,7 @@ int kernel_check(char *why, size_t why_len)
 	setrlimit(RLIMIT_MEMLOCK, &all); /* kernels before 5.11 charge maps to it; a refusal shows below */
 	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "slc_probe", 4, 8, 1, &opts);
 	if (fd >= 0)
-		return 0;
+		return check_ids(fd, why, why_len);
 	switch (fd) {
 	case -EPERM:
 		return explain_eperm("making a BPF map", why, why_len);

@@ -13,8 +13,9 @@
  * If the pinned slc_control is not readable (no magic, or other major with another size), nothing is carried: keys are
  * hashed with another secret.
  */
-#include "user/datapath/internal.h"
+#include "user/datapath/links.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -291,9 +292,25 @@ int pin_all(struct datapath *dp, char *why, size_t why_len)
 	return pin_under(dp, "", why, why_len);
 }
 
+/*
+ * The last step of a swap. slc_control goes last: while its new name is there, a run that died in between is recognised
+ * by migrate_recover(), and so are the others' names.
+ */
+static void rename_new(const struct datapath *dp)
+{
+	for (int i = MAP_COUNT - 1; i >= 0; i--) {
+		char from[PATH_MAX], to[PATH_MAX];
+
+		if (dp->shared[i] || pin_path(from, sizeof(from), dp->pins, NEW_PREFIX, map_names[i]) < 0 ||
+		    pin_path(to, sizeof(to), dp->pins, "", map_names[i]) < 0)
+			continue;
+		/* Programs run on the new maps already; one that cannot be renamed is found by the next start. */
+		rename(from, to);
+	}
+}
+
 int migrate_pin(struct datapath *dp, char *why, size_t why_len)
 {
-	unpin(dp, NEW_PREFIX, 0, MAP_COUNT); /* of a run that died before its swap */
 	return pin_under(dp, NEW_PREFIX, why, why_len);
 }
 
@@ -307,16 +324,45 @@ int migrate_swap(struct datapath *dp, char *why, size_t why_len)
 	}
 	if (!dp->shared[MAP_conns])
 		forget_connections(dp);
-	for (int i = 0; i < MAP_COUNT; i++) {
-		char from[PATH_MAX], to[PATH_MAX];
-
-		if (dp->shared[i] || pin_path(from, sizeof(from), dp->pins, NEW_PREFIX, map_names[i]) < 0 ||
-		    pin_path(to, sizeof(to), dp->pins, "", map_names[i]) < 0)
-			continue;
-		/* Programs run on the new maps already; a pin that cannot be renamed is found by the next start. */
-		rename(from, to);
-	}
+	rename_new(dp);
 	return 0;
+}
+
+/* Does a pinned link run a program on this map? */
+static bool link_uses(const struct datapath *dp, uint32_t map_id)
+{
+	DIR *dir = opendir(dp->pins);
+	struct dirent *entry;
+	bool uses = false;
+
+	while (dir && !uses && (entry = readdir(dir))) {
+		_cleanup_fd_ int link = -1, prog = -1;
+		struct bpf_link_info info;
+		char path[PATH_MAX];
+
+		if (!is_link_pin(entry->d_name) || pin_path(path, sizeof(path), dp->pins, "", entry->d_name) < 0 ||
+		    link_open(path, &link, &info) < 0)
+			continue;
+		prog = bpf_prog_get_fd_by_id(info.prog_id);
+		if (prog >= 0)
+			program_uses_map(prog, map_id, &uses);
+	}
+	if (dir)
+		closedir(dir);
+	return uses;
+}
+
+void migrate_recover(struct datapath *dp)
+{
+	_cleanup_fd_ int control = -1;
+	char path[PATH_MAX];
+
+	if (pin_path(path, sizeof(path), dp->pins, NEW_PREFIX, map_names[MAP_control]) == 0)
+		control = bpf_obj_get(path);
+	if (control >= 0 && link_uses(dp, map_id_of(control)))
+		rename_new(dp);
+	else
+		unpin(dp, NEW_PREFIX, 0, MAP_COUNT);
 }
 
 void migrate_finish(struct datapath *dp)

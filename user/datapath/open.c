@@ -165,8 +165,10 @@ static void finish_control(struct datapath *dp)
 
 static int bring_up(struct datapath *dp, const struct datapath_options *options, char *why, size_t why_len)
 {
-	int r = make_plan(dp, options);
+	int r;
 
+	migrate_recover(dp);
+	r = make_plan(dp, options);
 	if (r < 0)
 		return because(r, why, why_len, "reading the pins in %s: %s", dp->pins, strerror(-r));
 	r = programs_load(dp, options, why, why_len);
