@@ -114,7 +114,7 @@ def test_c115_generic_mode_passes_large_transfers(lab):
 def connect(lab, timeout):
     with lab.clients_ns.entered():
         try:
-            socket.create_connection((SERVICE_V4, PORT), timeout=timeout).close()
+            socket.create_connection((SERVICE_V4, PORT), timeout, ("198.18.0.5", 0)).close()
             return "connected"
         except ConnectionRefusedError:
             return "refused"
@@ -127,7 +127,7 @@ def test_c121_resets_over_veth_need_a_program_on_the_peer(lab):
     lab.service(TO, capacity=500, backlog=64)
     config = {"services": [APP | {"shed": {"action": "reset"}}]}
     sluice = lab.sluice(config)
-    sluice.ctl("deny", "198.51.100.0/24", "--reason", "test")
+    sluice.ctl("deny", "198.18.0.0/24", "--reason", "test")
     assert connect(lab, 3) == "refused"
     lab.clients_ns.ip("link set dev c0 xdp off")
     assert connect(lab, 1.5) == "silence"

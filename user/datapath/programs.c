@@ -2,8 +2,12 @@
 /* programs.c: loads the skeleton onto the maps chosen by open.c, and tells programs apart. */
 #include "user/datapath/internal.h"
 
+#include <linux/btf.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#include <bpf/btf.h>
 
 #include "sluice.skel.h"
 
@@ -111,12 +115,47 @@ static int use_maps(struct datapath *dp, const struct datapath_options *options)
 	return 0;
 }
 
+/*
+ * The gate's field accesses stand in the object, so libbpf wants the kernel's BTF even where the program with the gate
+ * is not loaded. Without one it gets this, which has no structures: the other programs relocate nothing. The
+ * descriptor is read at load.
+ */
+static int empty_btf(void)
+{
+	_cleanup_fd_ int fd = memfd_create("slc_btf", MFD_CLOEXEC);
+	struct btf *btf = btf__new_empty();
+	const void *data = NULL;
+	bool written = false;
+	__u32 size = 0;
+
+	if (btf && btf__add_int(btf, "int", sizeof(int), BTF_INT_SIGNED) > 0)
+		data = btf__raw_data(btf, &size);
+	if (fd >= 0 && data)
+		written = write(fd, data, size) == (ssize_t)size;
+	btf__free(btf);
+	return written ? TAKE_FD(fd) : -EIO;
+}
+
+static struct sluice_bpf *open_skeleton(bool gate, int *ret_btf_fd)
+{
+	LIBBPF_OPTS(bpf_object_open_opts, opts);
+	char path[64];
+
+	*ret_btf_fd = gate ? -1 : empty_btf();
+	if (*ret_btf_fd >= 0) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", *ret_btf_fd);
+		opts.btf_custom_path = path;
+	}
+	return sluice_bpf__open_opts(&opts);
+}
+
 static int open_and_load(struct datapath *dp, const struct datapath_options *options, bool gate, bool frags)
 {
+	_cleanup_fd_ int btf_fd = -1;
 	struct bpf_program *xdp[2];
 	int r;
 
-	dp->skel = sluice_bpf__open();
+	dp->skel = open_skeleton(gate, &btf_fd);
 	if (!dp->skel)
 		return -errno;
 	xdp[0] = dp->skel->progs.slc_xdp_nogate;
@@ -171,7 +210,8 @@ int programs_load(struct datapath *dp, const struct datapath_options *options, c
 int programs_load_egress(struct datapath *dp, char *why, size_t why_len)
 {
 	libbpf_print_fn_t before = libbpf_set_print(keep_message);
-	struct sluice_bpf *skel = sluice_bpf__open();
+	_cleanup_fd_ int btf_fd = -1;
+	struct sluice_bpf *skel = open_skeleton(!dp->modes.no_btf, &btf_fd);
 	struct bpf_program *prog;
 	int r = skel ? 0 : -errno;
 
