@@ -64,6 +64,7 @@ static const struct parse_case PARSE_CASES[] = {
 	/* fragments */
 	CASE("c07 later fragment that decodes to a SYN", SLC_fragment, .fragment = 8),
 	CASE("c07 last fragment far out", SLC_fragment, .fragment = 0x1fff),
+	CASE("c07 offset of the highest bit alone", SLC_fragment, .fragment = 0x1000),
 	CASE("c07 later fragment with MF", SLC_fragment, .fragment = 0x2008),
 	CASE("c07 first fragment with 8 bytes of TCP", SLC_tiny_fragment, .fragment = 0x2000, .ip_length = AS(28),
 	     .cut = AS(42)),
@@ -162,6 +163,7 @@ static const struct parse_case PARSE_CASES[] = {
 	/* TCP headers that are not all there */
 	CASE("c22 13 bytes of TCP, the rest is padding", SLC_malformed, .ip_length = AS(33), .trailing = 6),
 	CASE("c22 19 bytes of TCP", SLC_malformed, .ip_length = AS(39)),
+	CASE("c22 19 bytes of TCP and nothing behind", SLC_malformed, .ip_length = AS(39), .cut = AS(53)),
 	CASE("c22 doff 0", SLC_malformed, .doff = AS(0)),
 	CASE("c22 doff 4", SLC_malformed, .doff = AS(4)),
 	CASE("c22 doff beyond the datagram", SLC_malformed, .doff = AS(6)),
