@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -264,6 +265,58 @@ static void second_instance_is_busy_and_told_the_pid(void **state)
 	shut(&dp);
 	ok(datapath_open(&second, &options, why, sizeof(why)));
 	datapath_close(&second);
+}
+
+/* In a mount namespace where the kernel's type information is missing, or is `bytes` of something else. */
+static int start_without_btf(const char *bytes)
+{
+	struct datapath_options options = {.pins = pins, .sources = 4096, .flows = 1024, .udp = true};
+	struct datapath *dp = NULL;
+	struct test_service web;
+	struct attach_state a;
+	int fd, r;
+
+	if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount("none", "/sys/kernel/btf", "tmpfs", 0, NULL) < 0)
+		return 1;
+	if (bytes) {
+		fd = open("/sys/kernel/btf/vmlinux", O_WRONLY | O_CREAT, 0644);
+		if (fd < 0 || write(fd, bytes, strlen(bytes)) < 0)
+			return 2;
+		close(fd);
+	}
+	r = datapath_open(&dp, &options, why, sizeof(why));
+	if (r < 0) {
+		fprintf(stderr, "open: %s\n", why);
+		return 3;
+	}
+	if (!datapath_modes(dp)->no_btf || !strstr(datapath_modes(dp)->no_btf_why, "BTF"))
+		return 4;
+	make_service(&web, "web", 10, 20, 40);
+	apply_services(dp, &web, 1);
+	if (datapath_attach(dp, "lo", 0, &a) < 0) {
+		fprintf(stderr, "attach: %s\n", a.why);
+		return 5;
+	}
+	datapath_close(&dp);
+	return 0;
+}
+
+static void c119_without_kernel_btf_only_the_gate_is_off(void **state)
+{
+	static const char *const contents[] = {NULL, "", "BTF of a newer format, or no BTF"};
+
+	for (size_t i = 0; i < sizeof(contents) / sizeof(contents[0]); i++) {
+		int status, child = fork();
+
+		assert_true(child >= 0);
+		if (!child)
+			_exit(start_without_btf(contents[i]));
+		assert_int_equal(waitpid(child, &status, 0), child);
+		if (!WIFEXITED(status) || WEXITSTATUS(status))
+			fail_msg("case %zu: status %x", i, (unsigned int)status);
+		assert_int_equal(clean(state), 0);
+	}
 }
 
 static void adopts_what_is_pinned(void **state)
@@ -1221,6 +1274,7 @@ int main(void)
 #define NETWORK(name) cmocka_unit_test_setup_teardown(name, network, network_end)
 		PLAIN(opens_pins_and_closes),
 		PLAIN(second_instance_is_busy_and_told_the_pid),
+		NETWORK(c119_without_kernel_btf_only_the_gate_is_off),
 		PLAIN(adopts_what_is_pinned),
 		PLAIN(applies_a_snapshot),
 		PLAIN(c128_c143_identical_snapshot_writes_nothing),

@@ -119,7 +119,7 @@ static bool is_ours_and_current(uint32_t prog_id, const void *arg)
 /* libxdp loads the program itself, as an extension of its dispatcher: a second object on the same maps. */
 static struct sluice_bpf *open_object(const struct datapath *dp)
 {
-	struct sluice_bpf *skel = sluice_bpf__open();
+	struct sluice_bpf *skel = programs_open(dp);
 	struct bpf_program *prog;
 
 	if (!skel)

@@ -172,6 +172,7 @@ enum plan {
 struct datapath {
 	char pins[PATH_MAX];
 	int lock; /* flocked */
+	int btf; /* without kernel BTF: a file of our own; else -1 */
 	enum plan plan;
 	bool udp; /* a UDP service is live, or the options said there will be */
 	bool cgroup_attached;
@@ -224,6 +225,7 @@ bool kernel_takes_frags(void);
 int programs_load(struct datapath *dp, const struct datapath_options *options, char *why, size_t why_len);
 bool program_is_current(const struct datapath *dp, uint32_t prog_id, const struct bpf_program *prog);
 int programs_load_egress(struct datapath *dp, char *why, size_t why_len);
+struct sluice_bpf *programs_open(const struct datapath *dp);
 int programs_reuse_maps(const struct datapath *dp, struct bpf_object *obj);
 /* True if the program uses the map. */
 int program_uses_map(int prog_fd, uint32_t map_id, bool *ret_uses);

@@ -225,7 +225,7 @@ int datapath_open(struct datapath **ret_dp, const struct datapath_options *optio
 
 	if (!dp)
 		return because(-ENOMEM, why, why_len, "out of memory");
-	dp->lock = -1;
+	dp->lock = dp->btf = -1;
 	memset(dp->maps.fd, -1, sizeof(dp->maps.fd));
 	memset(dp->old.fd, -1, sizeof(dp->old.fd));
 	dp->live.trust_fd = -1;
@@ -280,6 +280,7 @@ void datapath_close(struct datapath **pdp)
 		sluice_bpf__destroy(dp->skel);
 	maps_close(&dp->maps);
 	maps_close(&dp->old);
+	close_fd(&dp->btf);
 	close_fd(&dp->lock);
 	free(dp);
 	*pdp = NULL;

@@ -3,8 +3,10 @@
 #include "user/datapath/internal.h"
 
 #include <linux/btf.h>
+#include <bpf/btf.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mman.h>
 
 #include <bpf/btf.h>
@@ -83,6 +85,43 @@ static int build_id(struct datapath *dp)
 	}
 	dp->modes.build_id = hash;
 	return 0;
+}
+
+/*
+ * libbpf wants the kernel's BTF as soon as any program of the object has CO-RE relocations, loaded or not. Where there
+ * is none it gets the object's own instead: the only program with such relocations, the gate's, is not loaded then.
+ */
+static int own_btf(int *ret_fd)
+{
+	struct sluice_bpf *skel = sluice_bpf__open();
+	_cleanup_fd_ int fd = -1;
+	uint32_t len = 0;
+	const void *raw = skel ? btf__raw_data(bpf_object__btf(skel->obj), &len) : NULL;
+	int r = 0;
+
+	if (!raw)
+		r = -ENODATA;
+	if (r == 0)
+		fd = memfd_create("sluice-btf", MFD_CLOEXEC);
+	if (r == 0 && (fd < 0 || write(fd, raw, len) != (ssize_t)len))
+		r = fd < 0 ? -errno : -EIO;
+	if (skel)
+		sluice_bpf__destroy(skel);
+	if (r == 0)
+		*ret_fd = TAKE_FD(fd);
+	return r;
+}
+
+struct sluice_bpf *programs_open(const struct datapath *dp)
+{
+	char path[32];
+	LIBBPF_OPTS(bpf_object_open_opts, opts);
+
+	if (dp->btf >= 0) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", dp->btf);
+		opts.btf_custom_path = path;
+	}
+	return sluice_bpf__open_opts(&opts);
 }
 
 /* Every map of `skel` is one we have already. */
@@ -183,10 +222,11 @@ int programs_load(struct datapath *dp, const struct datapath_options *options, c
 	libbpf_print_fn_t before = libbpf_set_print(keep_message);
 	bool gate = kernel_has_gate_fields(dp->modes.no_btf_why, sizeof(dp->modes.no_btf_why));
 	bool frags = kernel_takes_frags();
-	int r;
+	int r = gate ? 0 : own_btf(&dp->btf);
 
 	libbpf_said[0] = '\0';
-	r = open_and_load(dp, options, gate, frags);
+	if (r == 0)
+		r = open_and_load(dp, options, gate, frags);
 	if (r < 0 && gate && r != -ENOMEM && r != -EPERM) {
 		/* Fields are there but the verifier refuses how the gate reads them: every other stage still works. */
 		char first[WHY_LEN];
