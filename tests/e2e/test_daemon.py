@@ -909,6 +909,26 @@ def test_known_good_is_earned_kept_and_reloaded(lab):
     assert known()
 
 
+def test_handshake_time_and_completion_are_measured_and_pushed(lab):
+    """Clients 100 ms away that complete, then a flood that never does: H, p, and H in 8 to 15 slices in the map."""
+    lab.service(TO, capacity=5000, workers=16)
+    sluice = lab.sluice(config({"source": {"rate": "1000/s", "burst": 1000}}))
+    wait_for(lambda: queue(sluice)["listeners"] == 1, "listener seen")
+    assert detail(sluice)["handshake"] == {"p": dict.fromkeys(("vip", "known", "stranger", "low"), 1), "h_ms": 200}
+    lab.storm(TO, seconds=3, rate=200, sources=200, handshake=True, rtt_ms=100, patience_ms=1000).result()
+    measured = detail(sluice)["handshake"]
+    assert 95 <= measured["h_ms"] <= 130
+    assert measured["p"]["stranger"] >= 0.9
+    lab.storm(TO, seconds=2, rate=1000, sources=1000).result()
+    assert detail(sluice)["handshake"]["p"]["stranger"] <= 0.05
+    assert detail(sluice)["handshake"]["p"]["known"] == 1
+    decision = dump(sluice, "slc_decision")[str(detail(sluice)["policy"]["state"])]
+    half = decision["half"][decision["word"] & 1]
+    assert 8 <= half["slices"] <= 15
+    assert (half["slices"] - 1) << half["slice_shift"] < half["handshake_ns"] <= half["slices"] << half["slice_shift"]
+    assert half["valid_until_ns"] > time.monotonic_ns() and half["listeners"] == 1
+
+
 def test_detach_leaves_nothing_and_ends_the_daemon(lab):
     lab.service(TO)
     sluice = lab.sluice(config())
