@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Malformed and random frames by the million: nothing crashes, and the sum over reasons equals the frames (c149), on
- * two CPUs at once, and on a live interface. SLUICE_FRAMES=20000000 sets how many
- * for each of the two.
+ * two CPUs at once, and on a live interface. SLUICE_FRAMES=20000000 sets how many for each of the two.
  *
  * A frame is a row of parse_cases.h with a few bytes changed, cut or grown, or dice from end to end. The services they
  * may hit have every stage switched on.
