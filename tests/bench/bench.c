@@ -54,6 +54,7 @@ static int set_up(struct bench *bench, bool only_peers)
 	r = r ?: topology_enter_generator(bench->topology);
 	r = r ?: loader_make(&bench->loader);
 	r = r ?: attach_bare(bench, SUBJECT_DROP);
+	r = r ?: attach_bare(bench, SUBJECT_TOUCH);
 	r = r ?: attach_bare(bench, SUBJECT_PASS);
 	if (r) {
 		fprintf(stderr, "bench: cannot set up the namespaces: %s\n", strerror(-r));
@@ -147,7 +148,8 @@ int main(int argc, char **argv)
 		results.rounds = results.quick ? 7 : 21;
 	results.cpus = sysconf(_SC_NPROCESSORS_ONLN) >= 2 ? 2 : 1;
 	results.live_cpus = results.quick ? 1 : results.cpus;
-	bench.deadline = start + (results.quick ? 25 : 240);
+	bench.deadline = start + (results.quick ? 20 : 240);
+	bench.accuracy_deadline = start + (results.quick ? 40 : 320);
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
 	r = set_up(&bench, only_peers);

@@ -38,6 +38,7 @@ struct slc_counters;
 
 enum subject {
 	SUBJECT_DROP, /* XDP_DROP and nothing else */
+	SUBJECT_TOUCH, /* XDP_DROP after one look at a random line of 8 MiB: the floor of any table of 1 M sources */
 	SUBJECT_PASS, /* XDP_PASS, then dropped by the ingress hook */
 	SUBJECT_SLUICE, /* passed frames: dropped by the same hook */
 	SUBJECT_NFT, /* no XDP: dynamic set with `limit rate over` in raw prerouting */
@@ -116,6 +117,7 @@ int sluice_sizes(const struct sluice *sluice, uint32_t *ret_xlated, uint32_t *re
 
 enum scenario {
 	BARE_DROP,
+	BARE_TOUCH,
 	BARE_PASS,
 	REFUSED_SOURCE,
 	REFUSED_TOTAL,
@@ -194,6 +196,7 @@ struct bench {
 	struct results *results;
 	bool verbose;
 	double deadline; /* CLOCK_MONOTONIC seconds: no further round after it, but the first three */
+	double accuracy_deadline; /* likewise: no second try after it */
 };
 
 extern volatile int bench_stopped; /* a signal came: clean up and go */

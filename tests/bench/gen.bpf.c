@@ -135,4 +135,33 @@ int bare_pass(struct xdp_md *ctx)
 	return XDP_PASS;
 }
 
+/* What the memory alone costs: one line of as many bytes as a table of 1 M sources has, no parser, no limiter. */
+struct line {
+	__u64 word[8];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, GEN_LINES);
+	__type(key, __u32);
+	__type(value, struct line);
+} lines SEC(".maps");
+
+SEC("xdp.frags")
+int bare_touch(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct iphdr *ip = data + sizeof(struct ethhdr);
+	struct line *line;
+	__u32 index;
+
+	if ((void *)(ip + 1) > end)
+		return XDP_ABORTED;
+	index = scatter(ip->saddr) & (GEN_LINES - 1);
+	line = bpf_map_lookup_elem(&lines, &index);
+	if (line)
+		line->word[0]++;
+	return XDP_DROP;
+}
+
 char LICENSE[] SEC("license") = "GPL";

@@ -7,6 +7,8 @@
 
 #define GEN_FIRST_SOURCE 0x0b000000u /* 11.0.0.0, host order */
 
+#define GEN_LINES 131072 /* 8 MiB of cache lines: 8 bytes for each of 1 M sources */
+
 struct gen_config {
 	__u32 ifindex; /* the near end of the veth pair, in the generator's namespace */
 	__u32 sources; /* 0: the whole unicast space */

@@ -132,6 +132,8 @@ int loader_bare_fd(const struct loader *loader, enum subject subject)
 	switch (subject) {
 	case SUBJECT_DROP:
 		return bpf_program__fd(loader->skel->progs.bare_drop);
+	case SUBJECT_TOUCH:
+		return bpf_program__fd(loader->skel->progs.bare_touch);
 	case SUBJECT_PASS:
 		return bpf_program__fd(loader->skel->progs.bare_pass);
 	default:

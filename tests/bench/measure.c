@@ -12,6 +12,7 @@
 
 const struct scenario_info scenarios[SCENARIO_COUNT] = {
 	[BARE_DROP] = {"bare_drop", "bare XDP_DROP", SUBJECT_DROP, BARE_DROP, PORT_SOURCE, false},
+	[BARE_TOUCH] = {"bare_touch", "bare + 1 line of 8M", SUBJECT_TOUCH, BARE_DROP, PORT_SOURCE, false},
 	[BARE_PASS] = {"bare_pass", "bare XDP_PASS", SUBJECT_PASS, BARE_PASS, PORT_SOURCE, false},
 	[REFUSED_SOURCE] = {"refused_source", "refused, source", SUBJECT_SLUICE, BARE_DROP, PORT_SOURCE, false},
 	[REFUSED_TOTAL] = {"refused_total", "refused, total", SUBJECT_SLUICE, BARE_DROP, PORT_TOTAL, false},
@@ -57,7 +58,7 @@ static int fill(struct bench *bench, enum scenario scenario, const struct spread
 	struct load load = load_of(bench, scenario, spread);
 	struct load_result result;
 
-	if (scenarios[scenario].ack || scenario == BARE_DROP || scenario == BARE_PASS)
+	if (scenarios[scenario].ack || scenario <= BARE_PASS)
 		return 0;
 	load.sweep = spread->sources != 0;
 	load.frames = spread->sources ?: FILL_UNICAST;

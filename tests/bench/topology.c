@@ -18,8 +18,9 @@
 #define NS "slcbench"
 
 static const char *const subject_names[SUBJECT_COUNT] = {
-	[SUBJECT_DROP] = "drop", [SUBJECT_PASS] = "pass",        [SUBJECT_SLUICE] = "sluice",
-	[SUBJECT_NFT] = "nft",   [SUBJECT_NFT_INGRESS] = "nfti", [SUBJECT_IPTABLES] = "ipt",
+	[SUBJECT_DROP] = "drop",     [SUBJECT_TOUCH] = "touch", [SUBJECT_PASS] = "pass",
+	[SUBJECT_SLUICE] = "sluice", [SUBJECT_NFT] = "nft",     [SUBJECT_NFT_INGRESS] = "nfti",
+	[SUBJECT_IPTABLES] = "ipt",
 };
 
 /* One attempt a minute and source: in a run of seconds every source is above it, as in a flood. */
