@@ -254,8 +254,6 @@ static void test_c149_frames_on_a_live_interface(void **state)
 	(void)state;
 	if (bpf_xdp_attach(index, rig->program, XDP_FLAGS_DRV_MODE, NULL))
 		fail_msg("native XDP on a veth: %s", strerror(errno));
-	seen = net_xdp_packets("frames1");
-	assert_int_equal(seen, 0);
 	sent = send_frames(raw, getenv("SLUICE_FRAMES") ? wanted_frames() : FRAMES / LIVE_PART);
 	while (seen != before) { /* until the last one has been through */
 		usleep(50000);
