@@ -342,21 +342,34 @@ static void retransmit_due(uint32_t *cursor, uint64_t age_ns, uint64_t now)
 	}
 }
 
+static void client_gives_up(uint32_t id)
+{
+	struct connection *connection = &connections[id];
+
+	if (connection->state == STATE_SYN_SENT)
+		stats.gave_up_syn++;
+	else if (connection->state == STATE_CONNECTED)
+		stats.gave_up_waiting++;
+	/* close(): the service still has the request */
+	if (connection->state == STATE_CONNECTED && connection->acked)
+		answer(id, FIN | ACK, 1 + request_len(), false);
+	if (connection->state != STATE_ANSWERED)
+		connection->state = STATE_ENDED;
+}
+
+static bool is_over(uint32_t id)
+{
+	return connections[id].state == STATE_ANSWERED || connections[id].state == STATE_ENDED;
+}
+
 static void give_up_due(uint64_t now)
 {
-	while (give_up < connection_count && now - connections[give_up].start_ns >= options.patience_ms * NS_PER_MS) {
-		uint32_t id = give_up++;
-		struct connection *connection = &connections[id];
-
-		if (connection->state == STATE_SYN_SENT)
-			stats.gave_up_syn++;
-		else if (connection->state == STATE_CONNECTED)
-			stats.gave_up_waiting++;
-		if (connection->state == STATE_CONNECTED && connection->acked)
-			answer(id, FIN | ACK, 1 + request_len(),
-			       false); /* close(): the service still has the request */
-		if (connection->state != STATE_ANSWERED)
-			connection->state = STATE_ENDED;
+	for (; give_up < connection_count; give_up++) {
+		if (is_over(give_up))
+			continue;
+		if (now - connections[give_up].start_ns < options.patience_ms * NS_PER_MS)
+			return;
+		client_gives_up(give_up);
 	}
 }
 
@@ -472,16 +485,25 @@ static void clients_due(uint64_t now)
 	give_up_due(now);
 }
 
+/* After the last SYN the clients still wait for their answers, and after those a moment for the FINs. */
+static bool is_running(uint64_t now)
+{
+	static uint64_t linger_until;
+
+	if (now < window_end || (options.handshake && give_up < connection_count))
+		linger_until = now + 50 * NS_PER_MS;
+	return !tool_stopped && (now < window_end || (options.handshake && now < linger_until));
+}
+
 static void run(void)
 {
-	uint64_t begin = now_ns(), end = begin + options.seconds * NS_PER_S, now;
+	uint64_t begin = now_ns(), now;
 
-	window_end = end;
-	/* After the last SYN the clients still wait for their answers. */
-	while (!tool_stopped && ((now = now_ns()) < end || (options.handshake && give_up < connection_count))) {
+	window_end = begin + options.seconds * NS_PER_S;
+	while (is_running(now = now_ns())) {
 		struct pollfd readable = {.fd = fd, .events = POLLIN};
 		struct timespec nap = {.tv_nsec = 100000};
-		uint64_t due = ((now < end ? now : end) - begin) * options.rate / NS_PER_S;
+		uint64_t due = ((now < window_end ? now : window_end) - begin) * options.rate / NS_PER_S;
 
 		for (unsigned int i = 0; i < 4 * BATCH && connection_count < due; i++)
 			start(now);
