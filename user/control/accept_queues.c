@@ -13,6 +13,7 @@
 
 #define ADOPT_AFTER_NS (200 * NS_PER_MS) /* one made just now gets its ring from sockops */
 #define ADOPT_AGAIN_NS (10 * NS_PER_S)
+#define RINGS_EVERY_NS (10 * NS_PER_S)
 
 /* Connections that the application or the kernel still holds; TIME_WAIT and half-open ones are none. */
 #define OPEN_STATES                                                                                 \
@@ -120,20 +121,33 @@ static void note_ring(uint64_t cookie, uint32_t uid, uint16_t state, void *arg)
 		rings->at[rings->count++] = (struct ring){cookie, uid};
 }
 
+static bool in_look(const struct look *look, uint64_t cookie)
+{
+	for (size_t i = 0; i < look->count; i++) {
+		if (look->found[i].socket.cookie == cookie)
+			return true;
+	}
+	return false;
+}
+
 /*
- * `rings` were listed before the sockets were: a ring whose listener is not among these has lost it. A dump that is
- * not complete proves nothing.
+ * `rings` were listed before the sockets were: a ring whose listener is not among these has lost it, in another life
+ * of the daemon.
  */
 static void drop_orphans(struct daemon *d, const struct rings *rings, const struct look *look)
 {
-	for (size_t r = 0; r < rings->count && look->complete; r++) {
-		bool alive = false;
-
-		for (size_t i = 0; i < look->count && !alive; i++)
-			alive = look->found[i].socket.cookie == rings->at[r].cookie;
-		/* uid 0: a wildcard listener that no service names by address; its ring is kept while it lives */
-		if (!alive || (rings->at[r].uid && !daemon_service_by_uid(d, rings->at[r].uid)))
+	for (size_t r = 0; r < rings->count; r++) {
+		if (!in_look(look, rings->at[r].cookie) || !daemon_service_by_uid(d, rings->at[r].uid))
 			datapath_drop_listener(d->dp, rings->at[r].cookie);
+	}
+}
+
+/* Those of the last look that are gone. Their rings go at once: rings are few. */
+static void drop_vanished(struct daemon *d, const struct look *look)
+{
+	for (size_t i = 0; i < d->listener_count; i++) {
+		if (d->listeners[i].ring && !in_look(look, d->listeners[i].socket.cookie))
+			datapath_drop_listener(d->dp, d->listeners[i].socket.cookie);
 	}
 }
 
@@ -257,13 +271,23 @@ static void view_services(struct daemon *d, struct look *look)
 	free(keys);
 }
 
+/* Reading all rings costs 32 KiB each: seldom. */
+static void list_rings(struct daemon *d, uint64_t now_ns, struct rings *rings)
+{
+	if (d->rings_ns && now_ns - d->rings_ns < RINGS_EVERY_NS)
+		return;
+	d->rings_ns = now_ns;
+	datapath_listeners_walk(d->dp, note_ring, rings);
+}
+
 void listeners_look(struct daemon *d, uint64_t now_ns)
 {
 	struct look look = {0};
 	struct rings rings = {0};
 
-	datapath_listeners_walk(d->dp, note_ring, &rings);
+	list_rings(d, now_ns, &rings);
 	if (dump_all(d, &look) || !look.complete) {
+		/* A dump that is not complete proves nothing. */
 		if (!d->listeners_blind)
 			log_warning("sock_diag does not answer: the accept queues in status are those of before");
 		d->listeners_blind = true;
@@ -273,6 +297,7 @@ void listeners_look(struct daemon *d, uint64_t now_ns)
 	d->listeners_blind = false;
 	if (collect(d, &look) == 0) {
 		drop_orphans(d, &rings, &look);
+		drop_vanished(d, &look);
 		for (size_t i = 0; i < look.count; i++)
 			judge_ring(d, &look.found[i], now_ns);
 		view_services(d, &look);

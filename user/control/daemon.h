@@ -112,6 +112,7 @@ struct daemon {
 	struct listener *listeners;
 	size_t listener_count;
 	bool listeners_blind; /* the last dump failed */
+	uint64_t rings_ns; /* when all rings were listed */
 	bool adopting;
 	uint64_t adopt_ns;
 	struct interface *interfaces;

@@ -265,6 +265,7 @@ static int take_over(struct daemon *d, struct config **config, const size_t *pla
 	overrides_refresh(d);
 	promote_prune(d);
 	d->adopt_ns = 0; /* a new service's listeners have listened before */
+	d->rings_ns = 0; /* rings of services that are no more */
 	listeners_look(d, clock_ns());
 	return 0;
 }

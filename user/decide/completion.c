@@ -34,18 +34,59 @@ void completion_add(struct completion *c, const struct completion_sample *sample
 		c->count++;
 }
 
-/* Newest sample not later than `at_ns`, from the i-th on; the oldest if all are later. */
+/* First of the samples, newest first and from the i-th on, that is not later than `at_ns`; the oldest if all are. */
 static unsigned int not_after(const struct completion *c, unsigned int i, uint64_t at_ns)
 {
-	while (i + 1 < c->count && newest(c, i)->at_ns > at_ns)
-		i++;
+	unsigned int end = c->count - 1;
+
+	while (i < end) {
+		unsigned int middle = i + (end - i) / 2;
+
+		if (newest(c, middle)->at_ns <= at_ns)
+			end = middle;
+		else
+			i = middle + 1;
+	}
+	return i;
+}
+
+/* First from the i-th on before which COMPLETION_FLOWS were admitted until `last`; the oldest if fewer were. */
+static unsigned int flows_before(const struct completion *c, unsigned int i, unsigned int class,
+				 const struct completion_sample *last)
+{
+	unsigned int end = c->count - 1;
+
+	while (i < end) {
+		unsigned int middle = i + (end - i) / 2;
+
+		if (last->admitted[class] - newest(c, middle)->admitted[class] >= COMPLETION_FLOWS)
+			end = middle;
+		else
+			i = middle + 1;
+	}
+	return i;
+}
+
+/* Last from the i-th on that is not older than COMPLETION_AGE_NS at `last`. */
+static unsigned int not_too_old(const struct completion *c, unsigned int i, const struct completion_sample *last)
+{
+	unsigned int end = c->count - 1;
+
+	while (i < end) {
+		unsigned int middle = i + (end - i + 1) / 2;
+
+		if (last->at_ns - newest(c, middle)->at_ns <= COMPLETION_AGE_NS)
+			i = middle;
+		else
+			end = middle - 1;
+	}
 	return i;
 }
 
 uint32_t completion_q16(const struct completion *c, unsigned int class, uint64_t handshake_ns)
 {
 	const struct completion_sample *first, *last;
-	unsigned int end, start;
+	unsigned int end, start, oldest;
 	uint64_t admitted, established, now_ns;
 
 	if (c->count < 2)
@@ -55,12 +96,10 @@ uint32_t completion_q16(const struct completion *c, unsigned int class, uint64_t
 		return COMPLETION_ONE;
 	end = not_after(c, 0, now_ns - handshake_ns);
 	last = newest(c, end);
-	for (start = end; start + 1 < c->count; start++) {
-		if (last->admitted[class] - newest(c, start)->admitted[class] >= COMPLETION_FLOWS)
-			break;
-		if (last->at_ns - newest(c, start + 1)->at_ns > COMPLETION_AGE_NS)
-			break;
-	}
+	start = flows_before(c, end, class, last);
+	oldest = not_too_old(c, end, last);
+	if (oldest < start)
+		start = oldest;
 	first = newest(c, start);
 	admitted = last->admitted[class] - first->admitted[class];
 	if (admitted < COMPLETION_FLOWS_MIN)
