@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -342,6 +343,23 @@ static int move_self(const char *directory)
 	return err;
 }
 
+/* Those of tests that were killed: only an empty one can be removed. */
+static void remove_stale(const char *root)
+{
+	DIR *dir = opendir(root);
+	const struct dirent *entry;
+	char path[PATH_MAX];
+
+	while (dir && (entry = readdir(dir))) {
+		if (strncmp(entry->d_name, "sluice-test-", 12))
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", root, entry->d_name);
+		rmdir(path);
+	}
+	if (dir)
+		closedir(dir);
+}
+
 int net_cgroup_enter(void)
 {
 	char root[1024];
@@ -349,6 +367,7 @@ int net_cgroup_enter(void)
 
 	if (!find_cgroup2(root, sizeof(root)))
 		return -ENOENT;
+	remove_stale(root);
 	snprintf(cgroup_path, sizeof(cgroup_path), "%s/sluice-test-%d", root, getpid());
 	if (mkdir(cgroup_path, 0755))
 		return -errno;

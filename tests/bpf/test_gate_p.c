@@ -755,6 +755,7 @@ static void test_c62_listener_in_another_namespace(void **state)
 	assert_int_equal(read(to_parent[0], &byte, 1), 1);
 	sh("ip netns attach %s %d", name, child);
 	sh("ip netns set %s 62", name);
+	sh("ip netns delete %s", name); /* the id stays as long as the namespace does */
 	web.flags |= SLC_P_NETNS;
 	web.nsid = 62;
 	gate(100, 100);
@@ -769,7 +770,6 @@ static void test_c62_listener_in_another_namespace(void **state)
 	assert_int_equal(blind(), 1);
 	assert_int_equal(write(to_child[1], &byte, 1), 1);
 	waitpid(child, NULL, 0);
-	sh("ip netns delete %s", name);
 	for (int i = 0; i < 2; i++) {
 		close(to_child[i]);
 		close(to_parent[i]);
