@@ -577,6 +577,46 @@ static void c128_buckets_survive_reloads(void **state)
 	shut(&dp);
 }
 
+/* One slice a call; a TAT that would come round to the future is rewritten, a debt and an unused way are not. */
+static void sweeps_every_range_in_slices(void **state)
+{
+	struct datapath *dp = open_sized(65536, false); /* 8192 sets: several slices */
+	struct test_service services[2];
+	struct slc_set set = {0};
+	int fd = pinned("slc_sources");
+
+	(void)state;
+	make_service(&services[0], "web", 10, 20, 40);
+	make_service(&services[1], "api", 11, 10, 10);
+	apply_services(dp, services, 2);
+	for (int i = 0; i < 2; i++) {
+		struct slc_policy policy = policy_of(dp, i ? "api" : "web");
+		uint32_t key = policy.set_base + policy.set_mask; /* the last set */
+		uint64_t now = monotonic() >> policy.shift;
+
+		set.way[0].word = slc_way_word(1, now - (1ULL << 39));
+		set.way[1].word = slc_way_word(2, now + 100000);
+		assert_int_equal(bpf_map_update_elem(fd, &key, &set, BPF_ANY), 0);
+	}
+	for (int i = 0; i < 2 * 4096 / SLC_SWEEP_MAX; i++)
+		assert_int_equal(datapath_sweep(dp), 0);
+	for (int i = 0; i < 2; i++) {
+		struct slc_policy policy = policy_of(dp, i ? "api" : "web");
+		uint32_t key = policy.set_base + policy.set_mask;
+		struct slc_set after;
+
+		assert_int_equal(bpf_map_lookup_elem(fd, &key, &after), 0);
+		assert_true(after.way[0].word != slc_way_word(1, 0) && after.way[0].word >> 40 == 1);
+		assert_in_range(slc_tat_age(after.way[0].word, monotonic() >> policy.shift) - SLC_TAT_FUTURE,
+				SLC_TAT_OLD, SLC_TAT_OLD + (5000000000ULL >> policy.shift));
+		if (i == 1) /* what `set` was made for */
+			assert_true(after.way[1].word == set.way[1].word);
+		assert_true(after.way[2].word == 0);
+	}
+	close(fd);
+	shut(&dp);
+}
+
 static void ceilings_and_orders(void **state)
 {
 	struct datapath *dp = open_pins();
@@ -1280,6 +1320,7 @@ int main(void)
 		PLAIN(c128_c143_identical_snapshot_writes_nothing),
 		PLAIN(identity_follows_the_name),
 		PLAIN(c128_buckets_survive_reloads),
+		PLAIN(sweeps_every_range_in_slices),
 		PLAIN(ceilings_and_orders),
 		PLAIN(c141_known_sources_walk),
 		PLAIN(pushes_are_double_buffered),

@@ -61,37 +61,47 @@ int datapath_get_override(struct datapath *dp, uint16_t state, struct slc_overri
 	return 0;
 }
 
-/* 2048 sets are 16 384 sources: some 20 us. A table of a million is swept in 64 ticks, 6 s; 2^38 ns are 4.6 min. */
-#define SWEEP_SETS 2048u
+/* The next slice: at most SLC_SWEEP_MAX sets of one range; false if there is no service. */
+static bool next_slice(struct datapath *dp, struct slc_sweep *ret_slice)
+{
+	const struct slc_policy *policy;
+	uint32_t sets;
 
+	if (!dp->live.count)
+		return false;
+	if (dp->sweep.service >= dp->live.count)
+		dp->sweep.service = dp->sweep.set = 0;
+	policy = &dp->live.services[dp->sweep.service].policy;
+	sets = policy->set_mask + 1;
+	*ret_slice = (struct slc_sweep){
+		.first = policy->set_base + dp->sweep.set,
+		.count = sets - dp->sweep.set < SLC_SWEEP_MAX ? sets - dp->sweep.set : SLC_SWEEP_MAX,
+		.shift = policy->shift,
+	};
+	dp->sweep.set += ret_slice->count;
+	if (dp->sweep.set >= sets) {
+		dp->sweep.service++;
+		dp->sweep.set = 0;
+	}
+	return true;
+}
+
+/*
+ * A TAT comes round after 2^40 units, 18 min at the finest unit, and is rewritten once it is 2^38 old. So a round may
+ * take 13 min; this takes at most 1024 calls plus one a service, 2 min of 100 ms ticks, whatever the size of the table.
+ */
 int datapath_sweep(struct datapath *dp)
 {
 	int fd = bpf_program__fd(dp->skel->progs.slc_sweep);
+	uint32_t slices = 1 + dp->configured_sets / SLC_SWEEP_MAX / 1024;
+	struct slc_sweep slice;
 
-	for (size_t tries = 0; tries <= dp->live.count; tries++) {
-		const struct slc_policy *policy;
-		struct slc_sweep args;
-		LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &args, .ctx_size_in = sizeof(args));
-		uint32_t sets;
+	for (uint32_t i = 0; i < slices && next_slice(dp, &slice); i++) {
+		LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &slice, .ctx_size_in = sizeof(slice));
+		int r = bpf_prog_test_run_opts(fd, &opts);
 
-		if (dp->sweep.service >= dp->live.count)
-			dp->sweep.service = 0;
-		if (!dp->live.count)
-			return 0;
-		policy = &dp->live.services[dp->sweep.service].policy;
-		sets = policy->set_mask + 1;
-		if (dp->sweep.set >= sets) {
-			dp->sweep.service++;
-			dp->sweep.set = 0;
-			continue;
-		}
-		args = (struct slc_sweep){
-			.first = policy->set_base + dp->sweep.set,
-			.count = sets - dp->sweep.set < SWEEP_SETS ? sets - dp->sweep.set : SWEEP_SETS,
-			.shift = policy->shift,
-		};
-		dp->sweep.set += args.count;
-		return bpf_prog_test_run_opts(fd, &opts);
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }

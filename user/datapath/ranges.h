@@ -57,7 +57,8 @@ struct move {
 /*
  * Merges the debts of `from` into `to`, by compare-and-swap, so packets may use both meanwhile. A set of a smaller
  * range gets all the old ones that fold onto it and keeps the largest debts; a larger range gets each debt in every
- * set the source may now belong to: none is lost. Running it twice changes nothing. Returns debts that found no way.
+ * set the source may now belong to: none is lost. Running it twice changes nothing. Returns debts that found no way
+ * at once (those that larger ones pushed out later are not counted).
  */
 size_t move_debts(const struct move *move);
 
