@@ -772,6 +772,23 @@ def test_c62_listener_in_another_namespace(lab):
     assert inner.name in queue(sluice)["blind"]
 
 
+def test_listener_goes_with_a_service_that_is_renamed(lab):
+    """The same socket, another service: its ring is made anew, its head age is seen again."""
+    lab.service(TO, backlog=20)
+    sluice = lab.sluice(config())
+    wait_for(lambda: queue(sluice)["head_age_ms"] == 0, "ring of the first")
+    sluice.write_config(config({"name": "other"}))
+    ok(sluice, "POST", "/v1/config/load", {})
+
+    def other():
+        return ok(sluice, "GET", "/v1/services/other")
+
+    wait_for(lambda: other()["listeners"][0]["pid"], "adopted for the new one", timeout=3)
+    wait_for(lambda: other()["accept_queue"]["head_age_ms"] == 0, "ring of the second")
+    ring = next(iter(dump(sluice, "slc_arrivals").values()))
+    assert ring["uid"] == other()["uid"]
+
+
 def test_service_of_a_namespace_that_comes_later(lab):
     inner = Namespace("later")
     inner.delete()

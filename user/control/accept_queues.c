@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "user/control/adopt.h"
@@ -121,13 +122,13 @@ static void note_ring(uint64_t cookie, uint32_t uid, uint16_t state, void *arg)
 		rings->at[rings->count++] = (struct ring){cookie, uid};
 }
 
-static bool in_look(const struct look *look, uint64_t cookie)
+static struct listener *in_look(const struct look *look, uint64_t cookie)
 {
 	for (size_t i = 0; i < look->count; i++) {
 		if (look->found[i].socket.cookie == cookie)
-			return true;
+			return &look->found[i];
 	}
-	return false;
+	return NULL;
 }
 
 /*
@@ -137,8 +138,13 @@ static bool in_look(const struct look *look, uint64_t cookie)
 static void drop_orphans(struct daemon *d, const struct rings *rings, const struct look *look)
 {
 	for (size_t r = 0; r < rings->count; r++) {
-		if (!in_look(look, rings->at[r].cookie) || !daemon_service_by_uid(d, rings->at[r].uid))
-			datapath_drop_listener(d->dp, rings->at[r].cookie);
+		struct listener *l = in_look(look, rings->at[r].cookie);
+
+		if (l && daemon_service_by_uid(d, rings->at[r].uid))
+			continue;
+		datapath_drop_listener(d->dp, rings->at[r].cookie);
+		if (l)
+			l->ring = false; /* of a service that was renamed: adopted for the new one */
 	}
 }
 
@@ -181,10 +187,16 @@ static bool fuller(const struct diag_socket *a, uint32_t length, uint32_t limit)
 	return left != right ? left > right : a->rqueue > length;
 }
 
-static void name_blind(struct queue_view *view, const char *fmt, const char *what)
+/* The first reason stands. */
+__attribute__((format(printf, 2, 3))) static void name_blind(struct queue_view *view, const char *fmt, ...)
 {
-	if (!view->blind[0])
-		snprintf(view->blind, sizeof(view->blind), fmt, what);
+	va_list args;
+
+	if (view->blind[0])
+		return;
+	va_start(args, fmt);
+	vsnprintf(view->blind, sizeof(view->blind), fmt, args);
+	va_end(args);
 }
 
 static void add_to_view(struct queue_view *view, const struct listener *l)
@@ -199,7 +211,7 @@ static void add_to_view(struct queue_view *view, const struct listener *l)
 		view->head_age_ns = l->head_age_ns;
 	}
 	if (l->socket.ifindex)
-		name_blind(view, "a listener is bound to a device: the gate may not find it%s", "");
+		name_blind(view, "a listener is bound to a device: the gate may not find it");
 	if (!l->ring && l->blind[0])
 		name_blind(view, "%s", l->blind);
 }
@@ -232,7 +244,7 @@ static void view_service(struct daemon *d, struct look *look, const struct servi
 	size_t *mine = NULL;
 
 	if (service->policy.proto != IPPROTO_TCP)
-		name_blind(&view, "UDP has no accept queue%s", "");
+		name_blind(&view, "UDP has no accept queue");
 	else if (service->ns == NO_NETNS)
 		name_blind(&view, "network namespace %s is not there", service->config->netns);
 	else if (look->count)
@@ -247,18 +259,20 @@ static void view_service(struct daemon *d, struct look *look, const struct servi
 		add_to_view(&view, l);
 	}
 	if (view.listeners == 0)
-		name_blind(&view, "nobody listens%s", "");
+		name_blind(&view, "nobody listens");
 	view.sharers = count_sharers(look, mine, view.listeners);
 	free(service->listeners);
 	service->listeners = mine;
 	service->queue = view;
 }
 
-static void view_services(struct daemon *d, struct look *look)
+static bool view_services(struct daemon *d, struct look *look)
 {
 	struct service_keys *keys = calloc(d->service_count ? d->service_count : 1, sizeof(*keys));
 
-	for (size_t s = 0; keys && s < d->service_count; s++) {
+	if (!keys)
+		return false;
+	for (size_t s = 0; s < d->service_count; s++) {
 		/* An address that a service names belongs to it within its own namespace only. */
 		for (size_t other = 0; other < d->service_count; other++) {
 			const struct service *service = d->services[other];
@@ -269,6 +283,7 @@ static void view_services(struct daemon *d, struct look *look)
 		view_service(d, look, keys, s);
 	}
 	free(keys);
+	return true;
 }
 
 /* Reading all rings costs 32 KiB each: seldom. */
@@ -300,11 +315,12 @@ void listeners_look(struct daemon *d, uint64_t now_ns)
 		drop_vanished(d, &look);
 		for (size_t i = 0; i < look.count; i++)
 			judge_ring(d, &look.found[i], now_ns);
-		view_services(d, &look);
-		free(d->listeners);
-		d->listeners = look.found;
-		d->listener_count = look.count;
-		look.found = NULL;
+		if (view_services(d, &look)) {
+			free(d->listeners);
+			d->listeners = look.found;
+			d->listener_count = look.count;
+			look.found = NULL;
+		}
 	}
 	look_free(&look, d->netns_count);
 }
