@@ -542,6 +542,17 @@ def test_c88_every_order_acts_when_the_call_returns(lab):
     assert not admitted(lab)
 
 
+def test_ordered_total_has_its_burst_where_the_file_has_none(lab):
+    """A total that the file does not know is one like any other: burst, classes and all."""
+    lab.service(TO, capacity=5000, workers=16)
+    sluice = lab.sluice(config({"source": {"rate": "1000/s", "burst": 1000}}))
+    wait_for(lambda: queue(sluice)["listeners"] == 1, "listener seen")
+    set_limits(sluice, {"total.rate": "1/m", "total.burst": 60})
+    lab.storm(TO, seconds=1, rate=200, sources=200, handshake=True, patience_ms=500).result()
+    assert 30 <= detail(sluice)["admitted"] <= 32  # strangers may use half of the depth (theta 50 %), and a share of 5 %
+    assert detail(sluice)["refused"]["service_rate"] > 100
+
+
 def test_deny_all_packets_stops_established_connections_too(lab):
     lab.service(TO, echo=True)
     sluice = lab.sluice(config())

@@ -362,7 +362,9 @@ static void nothing_said_is_no_limit_but_the_gate(void **state)
 
 	(void)state;
 	assert_int_equal(snapshot->service_count, 1);
-	assert_int_equal(policy->flags, SLC_P_GATE);
+	/* What classes may use of a total is there for one that an operator orders. */
+	assert_int_equal(policy->flags, SLC_P_GATE | SLC_P_MIN_SHARE);
+	assert_int_equal(policy->theta_q16[SLC_CLASS_stranger], 65536 / 2);
 	assert_string_equal(policy->name, "web");
 	assert_int_equal(policy->proto, IPPROTO_TCP);
 	assert_int_equal(policy->dry, 0);
@@ -475,7 +477,7 @@ static void udp_has_no_gate(void **state)
 	const struct slc_policy *policy = &snapshot->services[0].policy;
 
 	(void)state;
-	assert_int_equal(policy->flags, 0);
+	assert_int_equal(policy->flags, SLC_P_MIN_SHARE);
 	assert_int_equal(policy->proto, IPPROTO_UDP);
 	assert_int_equal(snapshot->services[0].keys[0].proto, IPPROTO_UDP);
 	for (int stage = 0; stage < SLC_STAGE_COUNT; stage++)

@@ -220,36 +220,54 @@ static uint32_t share_q16(uint32_t hundredths)
 	return (uint32_t)(65536ULL * hundredths / 10000);
 }
 
-static int compile_total(const struct config *config, const struct service_config *service, struct slc_policy *policy,
-			 const char **ret_key, char *why, size_t why_len)
+/* What the classes may use of a total, whether the file has one or an operator orders one later. */
+static void compile_classes(const struct config *config, struct slc_policy *policy)
 {
-	*ret_key = "total.rate";
-	for (int c = 0; c < SLC_CLASS_COUNT; c++)
-		policy->share_inverse_q8[c] = 0xffffffff;
-	if (!service->total.rate.set)
-		return 0;
-	uint64_t interval = 0, depth = 0;
-	int err = compile_bucket(&service->total, &interval, &depth, why, why_len);
-	if (err)
-		return err;
-	policy->total_interval16 = interval;
-	policy->total_depth16 = depth;
-	policy->flags |= SLC_P_TOTAL;
 	policy->share_depth16 = SECOND16;
 	for (int c = 0; c < SLC_CLASS_COUNT; c++) {
 		const struct class_config *class = &config->classes[c];
 
 		policy->theta_q16[c] = share_q16(class->depth);
+		policy->share_inverse_q8[c] = SLC_NO_SHARE;
 		if (!class->min)
 			continue;
 		policy->flags |= SLC_P_MIN_SHARE;
 		policy->share_inverse_q8[c] = (uint32_t)divide_up(256 * 10000, class->min);
+	}
+}
+
+int compile_shares(const struct slc_policy *policy, uint64_t interval16, char *why, size_t why_len)
+{
+	for (int c = 0; c < SLC_CLASS_COUNT; c++) {
+		uint32_t inverse = policy->share_inverse_q8[c];
+
 		/* The packet path multiplies these two in 64 bits. */
-		if ((u128)policy->total_interval16 * policy->share_inverse_q8[c] > UINT64_MAX) {
+		if (inverse != SLC_NO_SHARE && (u128)interval16 * inverse > UINT64_MAX) {
 			snprintf(why, why_len, "too slow for the minimum shares of the classes; from 1/h is accepted");
 			return -ERANGE;
 		}
 	}
+	return 0;
+}
+
+static int compile_total(const struct config *config, const struct service_config *service, struct slc_policy *policy,
+			 const char **ret_key, char *why, size_t why_len)
+{
+	uint64_t interval = 0, depth = 0;
+	int err;
+
+	*ret_key = "total.rate";
+	compile_classes(config, policy);
+	if (!service->total.rate.set)
+		return 0;
+	err = compile_bucket(&service->total, &interval, &depth, why, why_len);
+	if (!err)
+		err = compile_shares(policy, interval, why, why_len);
+	if (err)
+		return err;
+	policy->total_interval16 = interval;
+	policy->total_depth16 = depth;
+	policy->flags |= SLC_P_TOTAL;
 	return 0;
 }
 

@@ -14,6 +14,8 @@ int compile_rate(const struct rate *rate, uint64_t *ret_interval16, char *why, s
 /* T and tau. -ERANGE also where the bucket takes longer than 26 days to fill: no unit of time suits both then. */
 int compile_bucket(const struct bucket_config *bucket, uint64_t *ret_interval16, uint64_t *ret_depth16, char *why,
 		   size_t why_len);
+/* Whether the classes' minimum shares of a total with this T can be counted; -ERANGE. */
+int compile_shares(const struct slc_policy *policy, uint64_t interval16, char *why, size_t why_len);
 /*
  * Every limit of a service into a policy and its buckets (no keys, no overrides' addresses beyond the list).
  * On failure *ret_key is the key to blame below "services.", as in "source.rate".

@@ -88,9 +88,11 @@ static int compute_source(const struct service *service, const struct effective_
 	return 0;
 }
 
-static int compute_total(const struct effective_limits *e, struct slc_override_half *half, struct problem *problem)
+static int compute_total(const struct service *service, const struct effective_limits *e,
+			 struct slc_override_half *half, struct problem *problem)
 {
 	uint64_t interval16, depth16;
+	char why[WHY_LEN] = "", rate[64];
 	int err;
 
 	if (!e->total.rate_from && !e->total.burst_from)
@@ -98,6 +100,10 @@ static int compute_total(const struct effective_limits *e, struct slc_override_h
 	err = bucket16("total", &e->total.rate, e->total.burst, &interval16, &depth16, problem);
 	if (err)
 		return err;
+	if (compile_shares(&service->policy, interval16, why, sizeof(why))) {
+		format_rate(&e->total.rate, rate, sizeof(rate));
+		return problem_value(problem, 400, "total.rate", rate, why, NULL, "total.rate: %s: %s", rate, why);
+	}
 	half->flags |= SLC_O_TOTAL;
 	half->total_interval16 = interval16;
 	half->total_depth16 = depth16;
@@ -117,7 +123,7 @@ static int compute(const struct daemon *d, const struct service *service, struct
 	overrides_effective(d, service, clock_ns(), &e);
 	err = compute_source(service, &e, &half, problem);
 	if (!err)
-		err = compute_total(&e, &half, problem);
+		err = compute_total(service, &e, &half, problem);
 	if (err)
 		return err;
 	if (e.source_concurrent.from) {
