@@ -113,8 +113,8 @@ static void print_end(const struct watch *watch, int status, const json_t *servi
 	if (status == STATUS_TIME_LIMIT) {
 		char message[160];
 
-		snprintf(message, sizeof(message), "%s still has %.0f open connections after %s", inv->args[0],
-			 open_total(service), inv->values[OPT_for]);
+		snprintf(message, sizeof(message), "%s still has %.0f open connection%s after %s", inv->args[0],
+			 open_total(service), open_total(service) == 1 ? "" : "s", inv->values[OPT_for]);
 		print_fault(stderr,
 			    &(struct fault){.message = message,
 					    .hint = "it stays drained; drain again to wait longer, or undrain"});

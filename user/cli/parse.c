@@ -7,6 +7,7 @@
 #include "user/cli/check_value.h"
 #include "user/cli/command.h"
 #include "user/cli/fault.h"
+#include "user/control/nearest.h"
 
 #define WHY 512
 
@@ -27,36 +28,9 @@ static int refuse(char **ret_message, const struct fault *fault)
 	return -EINVAL;
 }
 
-/* Edits from one word to the other, for words of up to 31 bytes; longer ones are far from everything. */
-static unsigned distance(const char *a, const char *b)
-{
-	unsigned row[33], before, above;
-	size_t la = strlen(a), lb = strlen(b);
-
-	if (la > 32 || lb > 32)
-		return 99;
-	for (size_t j = 0; j <= lb; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= la; i++) {
-		before = row[0]++;
-		for (size_t j = 1; j <= lb; j++) {
-			unsigned cheapest = before + (a[i - 1] != b[j - 1]);
-
-			above = row[j];
-			if (above + 1 < cheapest)
-				cheapest = above + 1;
-			if (row[j - 1] + 1 < cheapest)
-				cheapest = row[j - 1] + 1;
-			before = above;
-			row[j] = cheapest;
-		}
-	}
-	return row[lb];
-}
-
 static void keep_nearest(const char *given, const char *candidate, unsigned *best, const char **nearest)
 {
-	unsigned d = distance(given, candidate);
+	unsigned d = text_distance(given, candidate);
 
 	if (d < *best && d <= 3) {
 		*best = d;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Reading, showing and storing one value by its row of the schema. */
+#include "user/control/nearest.h"
 #include "user/control/schema.h"
 #include "user/control/units.h"
 
@@ -92,32 +93,10 @@ static int find_word(const char *words, const char *text)
 	return -1;
 }
 
-/* Edit distance, of at most 31 characters each. */
-static unsigned distance(const char *a, const char *b)
-{
-	unsigned row[32], n = (unsigned)strnlen(b, 31), m = (unsigned)strnlen(a, 31);
-
-	for (unsigned j = 0; j <= n; j++)
-		row[j] = j;
-	for (unsigned i = 1; i <= m; i++) {
-		unsigned diagonal = row[0];
-
-		row[0] = i;
-		for (unsigned j = 1; j <= n; j++) {
-			unsigned cost = diagonal + (a[i - 1] != b[j - 1]);
-
-			diagonal = row[j];
-			cost = diagonal + 1 < cost ? diagonal + 1 : cost;
-			row[j] = row[j - 1] + 1 < cost ? row[j - 1] + 1 : cost;
-		}
-	}
-	return row[n];
-}
-
 /* A slip, not another word: about a third of the letters differ at most, or one begins with the other. */
 static bool is_near(const char *given, const char *known, unsigned *best)
 {
-	unsigned d = distance(given, known);
+	unsigned d = text_distance(given, known);
 	size_t shorter = strlen(given) < strlen(known) ? strlen(given) : strlen(known);
 
 	if (shorter >= 4 && !strncmp(given, known, shorter) && d > 2)

@@ -5,30 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* How far two names are apart: insertions, deletions and exchanges. */
-static size_t distance(const char *a, const char *b)
-{
-	size_t row[SLC_NAME_LEN + 1], len = strnlen(b, SLC_NAME_LEN);
-
-	for (size_t j = 0; j <= len; j++)
-		row[j] = j;
-	for (size_t i = 0; a[i] && i < SLC_NAME_LEN; i++) {
-		size_t diagonal = row[0];
-
-		row[0] = i + 1;
-		for (size_t j = 1; j <= len; j++) {
-			size_t best = diagonal + (a[i] != b[j - 1]);
-
-			diagonal = row[j];
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			row[j] = best;
-		}
-	}
-	return row[len];
-}
+#include "user/control/nearest.h"
 
 int find_service(const struct call *call, const char *name, struct service **ret_service, struct problem *problem)
 {
@@ -42,7 +19,7 @@ int find_service(const struct call *call, const char *name, struct service **ret
 	}
 	for (size_t i = 0; i < call->d->service_count; i++) {
 		const char *other = call->d->services[i]->policy.name;
-		size_t far = distance(name, other);
+		size_t far = text_distance(name, other);
 
 		if (used < sizeof(known))
 			used += snprintf(known + used, sizeof(known) - used, "%s%s", used ? ", " : "", other);
