@@ -12,11 +12,11 @@
  * Flows: the source's hash, which nobody outside knows, mixed with the rest of the tuple. Two flows
  * collide by chance only, in the 32 bits of the tag.
  *
- *   flow table  set = hash & (flow_sets - 1): bits 5 to 31 are the source's, the others the flow's; tag = hash >> 32
+ *   flow table  set = hash & (flow_sets - 1): bits 4 to 31 are the source's, the others the flow's; tag = hash >> 32
  *
- * So a source has 32 neighbouring sets, 128 records: the lines of a source that floods stay in the cache [refused SYN, one
+ * So a source has 16 neighbouring sets, 64 records: the lines of a source that floods stay in the cache [refused SYN, one
  * source: 212 -> 153 ns], and it can evict nobody's records but its own neighbourhood's. The price: a source with more
- * than 128 handshakes in flight (a large NAT) loses the oldest records; their retransmits are charged, their handshakes not
+ * than 64 handshakes in flight (a large NAT) loses the oldest records; their retransmits are charged, their handshakes not
  * timed.
  */
 #ifndef SLC_HASH_H
@@ -134,7 +134,7 @@ static __always_inline __u64 slc_mix(__u64 x)
 	return x ^ x >> 33;
 }
 
-#define SLC_FLOW_KEY_BITS 0xffffffe0ULL
+#define SLC_FLOW_KEY_BITS 0xfffffff0ULL
 
 /* `key` is the hash of the source key; ports in host order; seq 0 and proto UDP for datagrams. */
 static __always_inline __u64 slc_hash_flow(__u64 key, const struct slc_addr *saddr, const struct slc_addr *daddr,
