@@ -53,13 +53,14 @@ static void sample(void *arg)
 	w->worst = fmax(w->worst, admitted - EXACT_RATE * after - w->lowest - EXACT_BURST);
 }
 
-/* A pause that lets the bucket fill up costs tokens that no limiter can hand out later. */
-#define LONGEST_GAP (0.6 * EXACT_BURST / EXACT_RATE)
-#define TRIES 4 /* while there is time */
-
-static int one_try(struct bench *bench, size_t kind, unsigned cpus, double factor, struct accuracy *row)
+static int one_row(struct bench *bench, size_t kind, unsigned cpus, double factor)
 {
-	const double seconds = bench->results->quick ? 1 : 2;
+	const struct pace pace = {
+		.rate = factor * EXACT_RATE,
+		.seconds = bench->results->quick ? 1 : 2,
+		.limit_rate = EXACT_RATE,
+		.limit_burst = EXACT_BURST,
+	};
 	struct watch watch = {.bench = bench, .port = kinds[kind].port};
 	const struct load load = {
 		.ifindex = topology_near(bench->topology, SUBJECT_SLUICE),
@@ -71,43 +72,20 @@ static int one_try(struct bench *bench, size_t kind, unsigned cpus, double facto
 	int r;
 
 	sample(&watch);
-	r = loader_pace(bench->loader, &load, factor * EXACT_RATE, seconds, sample, &watch, &result);
+	r = loader_pace(bench->loader, &load, &pace, sample, &watch, &result);
 	if (r)
 		return r;
-	*row = (struct accuracy){
+	bench->results->accuracy[bench->results->accuracy_count++] = (struct accuracy){
 		.limit = kinds[kind].limit,
 		.cpus = cpus,
 		.factor = factor,
 		.seconds = result.seconds,
 		.offered = result.frames,
 		.admitted = watch.admitted,
+		.ideal = result.ideal,
 		.allowed = EXACT_RATE * result.seconds + EXACT_BURST,
-		.gap = result.gap,
 		.worst = watch.worst,
 	};
-	return 0;
-}
-
-/* The upper bound must hold in every try; of the tries, the one with the steadiest load is shown. */
-static int one_row(struct bench *bench, size_t kind, unsigned cpus, double factor)
-{
-	struct accuracy best = {.gap = INFINITY}, now;
-	double worst = -INFINITY;
-	int r = 0;
-
-	for (int i = 0; !r && i < TRIES && best.gap > LONGEST_GAP; i++) {
-		if (i && seconds_now() > bench->accuracy_deadline)
-			break;
-		r = one_try(bench, kind, cpus, factor, &now);
-		if (r)
-			return r;
-		worst = fmax(worst, now.worst);
-		if (now.gap < best.gap)
-			best = now;
-	}
-	best.worst = worst;
-	best.steady = best.gap <= LONGEST_GAP;
-	bench->results->accuracy[bench->results->accuracy_count++] = best;
 	return 0;
 }
 

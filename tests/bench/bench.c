@@ -149,7 +149,6 @@ int main(int argc, char **argv)
 	results.cpus = sysconf(_SC_NPROCESSORS_ONLN) >= 2 ? 2 : 1;
 	results.live_cpus = results.quick ? 1 : results.cpus;
 	bench.deadline = start + (results.quick ? 20 : 240);
-	bench.accuracy_deadline = start + (results.quick ? 40 : 320);
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
 	r = set_up(&bench, only_peers);

@@ -80,7 +80,7 @@ struct load_result {
 	bool disturbed; /* somebody else had the CPU in the middle of it */
 	uint64_t frames; /* that were redirected */
 	double seconds; /* loader_pace(): from the first frame to the last */
-	double gap; /* loader_pace(): longest pause of a CPU between two frames, seconds */
+	uint64_t ideal; /* loader_pace(): of the frames, such as an exact limiter would let through */
 };
 
 struct loader;
@@ -88,10 +88,14 @@ int loader_make(struct loader **ret);
 void loader_destroy(struct loader **loader);
 int loader_run(struct loader *loader, const struct load *load, struct load_result *ret);
 /*
- * Sends `rate` frames a second, on all CPUs together, for `seconds`; calls `sample` about once a ms meanwhile.
- * `frames` of the load does not matter, `ns` of the result neither.
+ * Sends frames at a steady rate from all CPUs together and calls `sample` about once a ms meanwhile. The load's
+ * `frames` and the result's `ns` do not matter.
  */
-int loader_pace(struct loader *loader, const struct load *load, double rate, double seconds, void (*sample)(void *arg),
+struct pace {
+	double rate, seconds;
+	double limit_rate, limit_burst; /* of the limiter under test, for `ideal` */
+};
+int loader_pace(struct loader *loader, const struct load *load, const struct pace *pace, void (*sample)(void *arg),
 		void *arg, struct load_result *ret);
 /* Bare programs: descriptors for attaching; they live as long as the loader. */
 int loader_bare_fd(const struct loader *loader, enum subject subject);
@@ -168,8 +172,7 @@ struct accuracy {
 	double seconds;
 	uint64_t offered, admitted;
 	double allowed; /* rate x t + burst over the whole run */
-	double gap; /* longest pause of the generator, seconds: a bucket that is full meanwhile loses tokens */
-	bool steady; /* no pause was long enough for that */
+	uint64_t ideal; /* an exact limiter would have admitted of the frames as they were sent */
 	double worst; /* largest excess over rate x t + burst in any interval between two readings, in admissions */
 };
 
@@ -196,7 +199,6 @@ struct bench {
 	struct results *results;
 	bool verbose;
 	double deadline; /* CLOCK_MONOTONIC seconds: no further round after it, but the first three */
-	double accuracy_deadline; /* likewise: no second try after it */
 };
 
 extern volatile int bench_stopped; /* a signal came: clean up and go */

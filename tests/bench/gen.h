@@ -16,6 +16,7 @@ struct gen_config {
 	__u32 ip_sum; /* of the IP header with source and checksum zero */
 	__u64 pace_ns; /* between two frames of a CPU; 0: as fast as it goes */
 	__u64 until_ns; /* with pace_ns: no frame after this */
+	__u64 interval_ns, depth_ns; /* with pace_ns: T and tau of the bucket that the generator asks for comparison */
 };
 
 /* Of one CPU, on its own line. */
@@ -23,7 +24,7 @@ struct gen_state {
 	__u64 counter; /* frames made */
 	__u64 due_ns; /* with pace_ns: when the next one is sent */
 	__u64 first_ns, last_ns; /* of the frames sent */
-	__u64 longest_ns; /* gap between two of them */
+	__u64 ideal; /* of these, such as an exact bucket would have let through when they were sent */
 	__u64 pad[3];
 };
 

@@ -5,7 +5,6 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/if_ether.h>
-#include <math.h>
 #include <netinet/ip.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -239,7 +238,7 @@ static int reset_clocks(const struct loader *loader, struct gen_state *states)
 	int r = read_states(loader, states);
 
 	for (int i = 0; i < loader->possible; i++)
-		states[i].due_ns = states[i].first_ns = states[i].last_ns = states[i].longest_ns = 0;
+		states[i].due_ns = states[i].first_ns = states[i].last_ns = states[i].ideal = 0;
 	return r ?: bpf_map_update_elem(bpf_map__fd(loader->skel->maps.state), &zero, states, BPF_ANY);
 }
 
@@ -255,11 +254,8 @@ static void paced_result(const struct loader *loader, const struct gen_state *be
 		ret->frames += after[i].counter - before[i].counter;
 		first = after[i].first_ns < first ? after[i].first_ns : first;
 		last = after[i].last_ns > last ? after[i].last_ns : last;
-		ret->gap = fmax(ret->gap, (double)after[i].longest_ns / 1e9);
+		ret->ideal += after[i].ideal;
 	}
-	for (int i = 0; i < loader->possible; i++) /* one that began late or ended early paused too */
-		if (after[i].first_ns)
-			ret->gap = fmax(ret->gap, (double)(after[i].first_ns - first + last - after[i].last_ns) / 1e9);
 	ret->seconds = last > first ? (double)(last - first) / 1e9 : 0;
 }
 
@@ -284,7 +280,7 @@ static int stop_workers(struct worker *workers, unsigned count)
 	return r;
 }
 
-int loader_pace(struct loader *loader, const struct load *load, double rate, double seconds, void (*sample)(void *arg),
+int loader_pace(struct loader *loader, const struct load *load, const struct pace *pace, void (*sample)(void *arg),
 		void *arg, struct load_result *ret)
 {
 	struct gen_state before[loader->possible], after[loader->possible];
@@ -300,8 +296,11 @@ int loader_pace(struct loader *loader, const struct load *load, double rate, dou
 		return r;
 	sigaction(SIGUSR1, &on_stop, NULL);
 	configure(loader, load, &frame);
-	until = now_ns(CLOCK_MONOTONIC) + (uint64_t)(seconds * 1e9);
-	loader->skel->bss->config.pace_ns = (uint64_t)(1e9 * load->cpus / rate);
+	until = now_ns(CLOCK_MONOTONIC) + (uint64_t)(pace->seconds * 1e9);
+	loader->skel->bss->config.pace_ns = (uint64_t)(1e9 * load->cpus / pace->rate);
+	loader->skel->bss->config.interval_ns = (uint64_t)(1e9 / pace->limit_rate);
+	loader->skel->bss->config.depth_ns = (uint64_t)(1e9 * pace->limit_burst / pace->limit_rate);
+	loader->skel->bss->ideal_tat = 0;
 	loader->skel->bss->config.until_ns = until;
 	endless.frames = INT32_MAX;
 	start_workers(loader, &endless, &frame, &start, workers);

@@ -153,14 +153,14 @@ static void print_accuracy(const struct results *results, FILE *out)
 	if (!results->accuracy_count)
 		return;
 	fprintf(out, "\nAccuracy of a limit of %u/s with a burst of %u, paced frames\n", EXACT_RATE, EXACT_BURST);
-	fprintf(out, "%-8s %4s %8s %9s %9s %14s %9s %20s %12s\n", "limit", "CPUs", "offered", "frames", "admitted",
-		"rate x t+burst", "ratio", "worst in an interval", "longest gap");
+	fprintf(out, "%-8s %4s %8s %9s %9s %9s %9s %14s %21s\n", "limit", "CPUs", "offered", "frames", "admitted",
+		"exact", "ratio", "rate x t+burst", "worst in an interval");
 	for (unsigned i = 0; i < results->accuracy_count; i++) {
 		const struct accuracy *a = &results->accuracy[i];
 
-		fprintf(out, "%-8s %4u %7.1fx %9ju %9ju %14.1f %9.4f %+20.1f %9.1f ms\n", a->limit, a->cpus, a->factor,
-			(uintmax_t)a->offered, (uintmax_t)a->admitted, a->allowed, (double)a->admitted / a->allowed,
-			a->worst, 1e3 * a->gap);
+		fprintf(out, "%-8s %4u %7.1fx %9ju %9ju %9ju %9.4f %14.1f %+21.1f\n", a->limit, a->cpus, a->factor,
+			(uintmax_t)a->offered, (uintmax_t)a->admitted, (uintmax_t)a->ideal,
+			(double)a->admitted / (double)a->ideal, a->allowed, a->worst);
 	}
 }
 
@@ -239,12 +239,12 @@ static json_t *accuracy_json(const struct results *results)
 
 	for (unsigned i = 0; i < results->accuracy_count; i++) {
 		const struct accuracy *a = &results->accuracy[i];
+		json_t *row = json_pack("{s:s, s:i, s:f, s:f, s:I, s:I, s:I, s:f, s:f}", "limit", a->limit, "cpus",
+					(int)a->cpus, "offered_factor", a->factor, "seconds", a->seconds, "offered",
+					(json_int_t)a->offered, "admitted", (json_int_t)a->admitted, "exact",
+					(json_int_t)a->ideal, "allowed", a->allowed, "worst_excess", a->worst);
 
-		json_array_append_new(list, json_pack("{s:s, s:i, s:f, s:f, s:I, s:I, s:f, s:f, s:f}", "limit",
-						      a->limit, "cpus", (int)a->cpus, "offered_factor", a->factor,
-						      "seconds", a->seconds, "offered", (json_int_t)a->offered,
-						      "admitted", (json_int_t)a->admitted, "allowed", a->allowed,
-						      "worst_excess", a->worst));
+		json_array_append_new(list, row);
 	}
 	return list;
 }
