@@ -368,8 +368,6 @@ static int adopt_one(struct daemon *d, struct listener *l, const struct service 
 	l->pid = want->pid;
 	if (!err) {
 		l->adopted = true;
-		log_info("listener of %s held by pid %d was there before: its arrivals are counted from now on",
-			 service->policy.name, want->pid);
 		return 0;
 	}
 	if (err == -ENOENT)
@@ -382,6 +380,8 @@ static int adopt_one(struct daemon *d, struct listener *l, const struct service 
 
 static void adopt_found(struct daemon *d, const struct adopt_want *wants, size_t count, uint64_t now_ns)
 {
+	size_t adopted = 0;
+
 	for (size_t w = 0; w < count; w++) {
 		for (size_t i = 0; i < d->listener_count; i++) {
 			const struct service *service;
@@ -389,10 +389,12 @@ static void adopt_found(struct daemon *d, const struct adopt_want *wants, size_t
 			if (d->listeners[i].socket.cookie != wants[w].cookie)
 				continue;
 			service = service_of(d, i);
-			if (service)
-				adopt_one(d, &d->listeners[i], service, &wants[w], now_ns);
+			if (service && adopt_one(d, &d->listeners[i], service, &wants[w], now_ns) == 0)
+				adopted++;
 		}
 	}
+	if (adopted)
+		log_info("%zu listeners were there before: their arrivals are counted from now on", adopted);
 }
 
 void listeners_adopt_now(struct daemon *d, uint64_t now_ns)

@@ -16,8 +16,10 @@ static const char *const level_names[] = {
 };
 
 static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t log_tat_ns; /* when the budget is full again */
-static unsigned int log_left_out;
+static struct budget {
+	uint64_t tat_ns; /* when it is full again */
+	unsigned int left_out;
+} log_budgets[2]; /* errors have their own: chatter must not use it up */
 
 /* What came from outside must not look like a line of ours. */
 static void plain(char *text)
@@ -31,6 +33,7 @@ static void plain(char *text)
 void log_line(enum log_level level, const char *fmt, ...)
 {
 	const uint64_t interval_ns = NS_PER_S / LOG_PER_S;
+	struct budget *budget = &log_budgets[level == LOG_LEVEL_error];
 	char text[2048];
 	uint64_t now_ns;
 	va_list args;
@@ -42,15 +45,15 @@ void log_line(enum log_level level, const char *fmt, ...)
 
 	SCOPE_LOCK(&log_mutex);
 	now_ns = clock_ns();
-	if (log_tat_ns < now_ns)
-		log_tat_ns = now_ns;
-	if (log_tat_ns - now_ns > (LOG_BURST - 1) * interval_ns) {
-		log_left_out++;
+	if (budget->tat_ns < now_ns)
+		budget->tat_ns = now_ns;
+	if (budget->tat_ns - now_ns > (LOG_BURST - 1) * interval_ns) {
+		budget->left_out++;
 		return;
 	}
-	log_tat_ns += interval_ns;
-	if (log_left_out > 0)
-		fprintf(stderr, "sluiced: warning: %u lines left out, the log is bounded\n", log_left_out);
-	log_left_out = 0;
+	budget->tat_ns += interval_ns;
+	if (budget->left_out > 0)
+		fprintf(stderr, "sluiced: warning: %u lines left out, the log is bounded\n", budget->left_out);
+	budget->left_out = 0;
 	fprintf(stderr, "sluiced: %s: %s\n", level_names[level], text);
 }
