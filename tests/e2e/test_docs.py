@@ -2,9 +2,9 @@
 """The commands of README.md and maps/README.md, run as they are written.
 
 Every line of a fenced ```sh block is run by a shell, in the order of the file, on a gateway as the README describes
-it; the exit status must be 0, or N where the line ends in `# exits N`. Where a ```json or ```text block follows, each
-name in it ("name": or name=, or a metric) must stand in what the command really printed: trimmed output is welcome,
-invented output is not. maps/README.md must also name every map and every field of maps/abi.h.
+it; the exit status must be 0, or N where the line ends in `# exits N`. Where a ```json or ```text block follows, the
+names in it (fields, metrics, maps, and words of lines without a figure) must stand in what the commands really printed:
+trimmed output is welcome, invented output is not. maps/README.md must also name every map and every field of maps/abi.h.
 
 The usual paths (/etc/sluice, /run/sluice, /var/lib/sluice, /sys/fs/bpf/sluice) belong to a mount namespace of the
 test, so that nothing of the machine's own is touched. To look around on that gateway:
@@ -26,18 +26,6 @@ import pytest
 from rig import BUILD, ROOT, Namespace, wait_for
 
 SERVICE = "203.0.113.10"
-
-CONFIG = """\
-interfaces: [{name: eth0}]
-trust:
-  - {cidr: 192.0.2.0/24, action: allow, ceiling: 1000/s}
-services:
-  - name: web
-    listen: ["203.0.113.10:443", "[2001:db8::10]:443"]
-    source: {rate: 20/s, burst: 40, concurrent: 200}
-    total: {rate: 5000/s, burst: 1000, concurrent: 20000}
-    accept_queue: {low: 50%, high: 90%, max_wait: 250ms}
-"""
 
 # Copies of what the documented paths need, in the mount namespace only.
 MOUNTS = """\
@@ -103,12 +91,16 @@ class Gateway:
         """One line as a person at the gateway types it, in the checkout, with the programs in PATH."""
         environment = os.environ | {"PATH": f"{BUILD}:/usr/sbin:/usr/bin:/sbin:/bin", "NO_COLOR": "1"}
         return subprocess.run(
-            ["nsenter", f"--net={self.gateway.path}", f"--mount=/proc/{self.holder.pid}/ns/mnt", "sh", "-c", line],
-            cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout,
+            ["nsenter", f"--net={self.gateway.path}", f"--mount=/proc/{self.holder.pid}/ns/mnt", f"--wd={ROOT}",
+             "sh", "-c", line],
+            env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout,
             check=False,
         )
 
-    def configure(self, text=CONFIG):
+    def configure(self):
+        """The configuration that the README shows."""
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        text = re.search(r"^```yaml\n(.*?)^```", readme, re.M | re.S)[1]
         self.shell(f"cat >/etc/sluice/sluice.yaml <<'END'\n{text}END")
 
     def run_daemon(self):
@@ -161,8 +153,8 @@ LONG = {
     "scripts/test": "test -x scripts/test",
     "scripts/setup": "scripts/setup --list",
     "make": "make -n all",
+    "make && make install": "make -n all && make -n install",
     "make bench": "make -n bench",
-    "make install": "make -n install",
 }
 
 
@@ -173,8 +165,10 @@ class Block:
         self.line, self.commands, self.shown = line, commands, ""
 
     def names(self):
-        """What of the shown output must be in the real one: names of fields and metrics, of maps and links."""
+        """What of the shown output must be in the real one: fields, metrics, maps and links, and lines of words."""
         found = re.findall(r'"(\w+)":', self.shown) + re.findall(r"\b(?:slc|link|sluice)_[a-z0-9_]+", self.shown)
+        for line in self.shown.splitlines():
+            found += [] if re.search(r"\d", line) else re.findall(r"[a-z_]{3,}", line)
         return sorted(set(found))
 
 
@@ -252,12 +246,20 @@ def test_readme_has_every_reason_with_its_meaning():
     assert not missing
 
 
+def test_readme_has_every_degraded_mode():
+    text = (ROOT / "user/control/status.h").read_text(encoding="utf-8")
+    modes = re.findall(r'^\s+X\((\w+), "', text[text.index("#define MODES(X)") :], re.M)
+    assert len(modes) > 10
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert not [name for name in modes if f"| `{name}` |" not in readme]
+
+
 def test_blocks_are_read_as_meant():
     assert split_status("sluicectl drain web  # exits 3") == ("sluicectl drain web", 3)
     assert split_status("sluicectl status  # a look") == ("sluicectl status", 0)
     block = Block(1, [])
-    block.shown = '{"open": 1} slc_cold'
-    assert block.names() == ["open", "slc_cold"]
+    block.shown = '{"open": 1} slc_cold\nservice  queue\nweb 32/511'
+    assert block.names() == ["open", "queue", "service", "slc_cold"]
 
 
 if __name__ == "__main__":
