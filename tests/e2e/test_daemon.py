@@ -619,6 +619,22 @@ def test_overrides_outlive_kill_and_restart(lab):
     assert admitted(lab)
 
 
+def test_overrides_outlive_the_loss_of_the_maps(lab):
+    """As after a reboot: nothing is pinned any more, the journal puts it all back before the interface is attached."""
+    lab.service(TO)
+    sluice = lab.sluice(config())
+    order(sluice, "deny", CLIENT)
+    order(sluice, "allow", "198.18.0.3", ceiling="10/s")
+    set_limits(sluice, {"source.rate": "50/s"})
+    before, limits = ok(sluice, "GET", "/v1/overrides"), limits_of(sluice)
+    sluice.stop()
+    lab.gateway.run(BUILD / "sluicectl", "detach", "--pins", sluice.pins)
+    assert admitted(lab)
+    sluice.start()
+    assert ok(sluice, "GET", "/v1/overrides") == before and limits_of(sluice) == limits
+    assert not admitted(lab) and admitted(lab, source="198.18.0.3")
+
+
 def test_orders_without_a_row_in_the_journal_are_taken_out(lab):
     """A lost journal: an order nobody can see or release must not hold for ever."""
     lab.service(TO)
@@ -881,6 +897,20 @@ def test_c125_failing_start_leaves_what_is_in_force(lab):
     sluice.start()
     assert interface(sluice, "g0")["program_id"] == program
     assert not admitted(lab)
+
+
+def test_c125_failing_first_start_attaches_nothing(lab):
+    """The metrics address is taken, the group does not exist: found out before anything is on the interface."""
+    with lab.gateway.entered(), socket.create_server(("127.0.0.1", 9469)):
+        for control, text in (
+            ({"metrics": "127.0.0.1:9469"}, "control.metrics 127.0.0.1:9469"),
+            ({"group": "nobody-like-this"}, "control.group"),
+        ):
+            sluice = lab.sluice(config(control=control), start=False)
+            done = lab.gateway.run(BUILD / "sluiced", "--config", sluice.config_file, check=False, timeout=20)
+            assert done.returncode == 1 and text in done.stderr, done.stderr
+            assert "xdp" not in lab.gateway.run("ip", "link", "show", "g0").stdout
+            assert not sluice.socket.exists()
 
 
 def test_stopped_daemon_lapses_into_the_failsafe_and_comes_back(lab):

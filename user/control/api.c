@@ -21,6 +21,7 @@
 
 struct api {
 	struct MHD_Daemon *unix_side, *tcp_side;
+	int unix_fd, tcp_fd; /* ours until they are served */
 	char socket[108];
 	dev_t socket_dev;
 	ino_t socket_ino;
@@ -351,7 +352,7 @@ static int bind_private(int fd, const struct sockaddr_un *address, const char *g
 	return 0;
 }
 
-static int listen_unix(struct daemon *d, struct api *api, int *ret_fd, char *why, size_t why_len)
+static int listen_unix(struct daemon *d, const char *group, int *ret_fd, char *why, size_t why_len)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	SCOPE_FD fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -364,7 +365,7 @@ static int listen_unix(struct daemon *d, struct api *api, int *ret_fd, char *why
 	if (!err)
 		err = clear_stale(&address);
 	if (!err)
-		err = bind_private(fd, &address, d->config->group);
+		err = bind_private(fd, &address, group);
 	if (err) {
 		snprintf(why, why_len, "control.socket %s: %s", d->socket,
 			 err == -ENOKEY       ? "control.group: there is no such group"
@@ -374,10 +375,10 @@ static int listen_unix(struct daemon *d, struct api *api, int *ret_fd, char *why
 		return err;
 	}
 	if (stat(d->socket, &st) == 0) {
-		api->socket_dev = st.st_dev;
-		api->socket_ino = st.st_ino;
+		d->api->socket_dev = st.st_dev;
+		d->api->socket_ino = st.st_ino;
 	}
-	memcpy(api->socket, d->socket, sizeof(api->socket));
+	memcpy(d->api->socket, d->socket, sizeof(d->api->socket));
 	*ret_fd = take_fd(&fd);
 	return 0;
 }
@@ -420,11 +421,14 @@ static struct MHD_Daemon *serve(struct daemon *d, int fd, MHD_AccessHandlerCallb
 				MHD_OPTION_END);
 }
 
-/* MHD closes the descriptor with the daemon; here it is ours until it serves. */
+/* MHD closes the descriptor with the daemon; until it serves it is ours. */
 static int serve_fd(struct daemon *d, int *fd, MHD_AccessHandlerCallback handler, struct MHD_Daemon **ret)
 {
-	struct MHD_Daemon *side = serve(d, *fd, handler);
+	struct MHD_Daemon *side;
 
+	if (*fd < 0)
+		return 0;
+	side = serve(d, *fd, handler);
 	if (!side)
 		return -ENOMEM;
 	take_fd(fd);
@@ -432,28 +436,31 @@ static int serve_fd(struct daemon *d, int *fd, MHD_AccessHandlerCallback handler
 	return 0;
 }
 
-int api_start(struct daemon *d, char *why, size_t why_len)
+int api_open(struct daemon *d, const struct config *config, char *why, size_t why_len)
 {
 	struct api *api = calloc(1, sizeof(*api));
-	SCOPE_FD unix_fd = -1, tcp_fd = -1;
-	int err = api ? 0 : -ENOMEM;
+	int err = 0;
 
-	if (err)
-		return err;
+	if (!api)
+		return -ENOMEM;
+	api->unix_fd = api->tcp_fd = -1;
 	d->api = api;
-	if (d->config->metrics[0])
-		err = listen_tcp(d->config->metrics, &tcp_fd, why, why_len);
+	if (config->metrics[0])
+		err = listen_tcp(config->metrics, &api->tcp_fd, why, why_len);
 	if (!err)
-		err = listen_unix(d, api, &unix_fd, why, why_len);
-	if (!err && tcp_fd >= 0)
-		err = serve_fd(d, &tcp_fd, handle_tcp, &api->tcp_side);
+		err = listen_unix(d, config->group, &api->unix_fd, why, why_len);
+	return err;
+}
+
+int api_serve(struct daemon *d, char *why, size_t why_len)
+{
+	struct api *api = d->api;
+	int err = serve_fd(d, &api->tcp_fd, handle_tcp, &api->tcp_side);
+
 	if (!err)
-		err = serve_fd(d, &unix_fd, handle_unix, &api->unix_side);
-	if (err) {
-		if (!why[0])
-			snprintf(why, why_len, "libmicrohttpd does not start");
-		api_stop(d);
-	}
+		err = serve_fd(d, &api->unix_fd, handle_unix, &api->unix_side);
+	if (err)
+		snprintf(why, why_len, "libmicrohttpd does not start: %s", strerror(-err));
 	return err;
 }
 
@@ -468,6 +475,8 @@ void api_stop(struct daemon *d)
 		MHD_stop_daemon(api->unix_side);
 	if (api->tcp_side)
 		MHD_stop_daemon(api->tcp_side);
+	scope_close(&api->unix_fd);
+	scope_close(&api->tcp_fd);
 	/* Only our own file: a later daemon may have made another. */
 	if (api->socket[0] && lstat(api->socket, &st) == 0 && st.st_dev == api->socket_dev &&
 	    st.st_ino == api->socket_ino)

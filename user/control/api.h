@@ -45,8 +45,9 @@ extern const size_t route_count;
 /* 404 with the known names and the nearest. With the lock held. */
 int find_service(const struct call *call, const char *name, struct service **ret_service, struct problem *problem);
 
-/* Opens the sockets and starts to serve. `why` on failure. */
-int api_start(struct daemon *d, char *why, size_t why_len);
+/* The sockets, before anything is attached: an address that is taken must not be found out afterwards. */
+int api_open(struct daemon *d, const struct config *config, char *why, size_t why_len);
+int api_serve(struct daemon *d, char *why, size_t why_len);
 void api_stop(struct daemon *d);
 
 #endif /* SLUICE_API_H */

@@ -269,6 +269,8 @@ static int start(struct daemon *d, struct config **config, char *why, size_t why
 	int err = open_state(d, *config, why, why_len);
 
 	if (!err)
+		err = api_open(d, *config, why, why_len);
+	if (!err)
 		err = first_snapshot(d, config);
 	if (err)
 		return err;
@@ -289,7 +291,7 @@ static int start(struct daemon *d, struct config **config, char *why, size_t why
 	if (!err)
 		err = start_loop(d);
 	if (!err)
-		err = api_start(d, why, why_len);
+		err = api_serve(d, why, why_len);
 	return err;
 }
 
@@ -349,6 +351,7 @@ int daemon_run(const struct daemon_options *options)
 	d->started_ns = clock_ns();
 	known_init(&d->known, clock_random(), SLC_KNOWN);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGHUP, SIG_IGN); /* until the loop takes it: the file is being read anyway */
 	uv_loop_init(&d->loop);
 	d->stop.data = d;
 	uv_async_init(&d->loop, &d->stop, on_stop);
