@@ -340,6 +340,7 @@ class Lab:
     def __init__(self, cpus=(GENERATOR_CPU, GATEWAY_CPU)):
         self.generator_cpu, self.gateway_cpu = cpus
         self.directory = Path(tempfile.mkdtemp(prefix="sluice-lab-"))
+        self._tools = []
         self._close = contextlib.ExitStack()
         self._close.callback(shutil.rmtree, self.directory, ignore_errors=True)
         try:
@@ -424,7 +425,16 @@ class Lab:
     def tool(self, namespace, name, *args, cpu=None):
         tool = Tool(namespace, name, *args, cpu=cpu)
         self._close.callback(tool.kill)
+        self._tools.append(tool)
         return tool
+
+    def stood_still_ms(self):
+        """
+        Ends the services and returns by how much one of them overslept at most: they sleep at real-time priority, so
+        the machine itself stood still so long, and figures of capacity and waiting say nothing about sluice.
+        """
+        results = [tool.stop() for tool in self._tools if tool.name == "service"]
+        return max([result.get("overslept_ms", 0) for result in results], default=0)
 
     @staticmethod
     def _options(options):

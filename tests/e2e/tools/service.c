@@ -49,6 +49,7 @@ struct worker {
 	pthread_t thread;
 	unsigned int index;
 	uint64_t accepted, answered, silent, broken;
+	uint64_t overslept_ns; /* most: the machine stood still, or gave the CPU to others */
 	struct samples waits; /* in the accept queue, as the kernel dates the connection: ms resolution */
 };
 
@@ -127,6 +128,9 @@ static void serve(struct worker *worker, int fd, uint64_t *free_ns)
 	until = to_timespec(*free_ns);
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR && !tool_stopped)
 		;
+	now = now_ns();
+	if (now > *free_ns && now - *free_ns > worker->overslept_ns)
+		worker->overslept_ns = now - *free_ns;
 	if (send(fd, answer, sizeof(answer) - 1, MSG_NOSIGNAL) == (ssize_t)sizeof(answer) - 1)
 		worker->answered++;
 	else
@@ -199,11 +203,15 @@ static void run_bounded(uint64_t end_ns)
 		sum.answered += workers[i].answered;
 		sum.silent += workers[i].silent;
 		sum.broken += workers[i].broken;
+		if (workers[i].overslept_ns > sum.overslept_ns)
+			sum.overslept_ns = workers[i].overslept_ns;
 		for (size_t n = 0; n < workers[i].waits.count; n++)
 			samples_add(&sum.waits, workers[i].waits.us[n] * 1000ULL);
 	}
-	printf("{\"accepted\": %ju, \"answered\": %ju, \"silent\": %ju, \"broken\": %ju, \"queue_wait_ms\": ",
-	       (uintmax_t)sum.accepted, (uintmax_t)sum.answered, (uintmax_t)sum.silent, (uintmax_t)sum.broken);
+	printf("{\"accepted\": %ju, \"answered\": %ju, \"silent\": %ju, \"broken\": %ju, \"overslept_ms\": %.1f, "
+	       "\"queue_wait_ms\": ",
+	       (uintmax_t)sum.accepted, (uintmax_t)sum.answered, (uintmax_t)sum.silent, (uintmax_t)sum.broken,
+	       (double)sum.overslept_ns / 1e6);
 	samples_print(&sum.waits);
 	puts("}");
 }
