@@ -153,6 +153,20 @@ class Namespace:
         command("ip", "netns", "del", self.name, check=False)
 
 
+def remove_orphans():
+    """Namespaces and pins of test runs that were killed: their names carry the number of a process that is gone."""
+    for place in (Path("/run/netns"), Path("/sys/fs/bpf")):
+        for entry in place.glob("slc-*-*") if place.exists() else ():
+            number = entry.name.split("-")[1]
+            if not number.isdigit() or Path("/proc", number).exists():
+                continue
+            if place.name == "netns":
+                command("ip", "netns", "del", entry.name, check=False)
+            else:
+                command(BUILD / "sluicectl", "detach", "--pins", entry, check=False)
+                shutil.rmtree(entry, ignore_errors=True)
+
+
 class Difference:
     """What a namespace's counters did since this was made: overflows = Difference(ns); ...; overflows()["ListenOverflows"]."""
 
@@ -338,6 +352,7 @@ class Lab:
     """The three namespaces above, and what runs in them."""
 
     def __init__(self, cpus=(GENERATOR_CPU, GATEWAY_CPU)):
+        remove_orphans()
         self.generator_cpu, self.gateway_cpu = cpus
         self.directory = Path(tempfile.mkdtemp(prefix="sluice-lab-"))
         self._tools = []
