@@ -19,7 +19,7 @@ static int ascending(const void *a, const void *b)
 /* The q-quantile, by the nearest value. */
 static double quantile(const double *values, unsigned count, double q)
 {
-	double sorted[BENCH_MAX_ROUNDS];
+	double sorted[SPREADS * BENCH_MAX_ROUNDS];
 
 	if (!count)
 		return 0;
