@@ -21,10 +21,6 @@
  */
 #define SLC_STAGE_FN static __attribute__((noinline, unused))
 
-#define SLC_DEFAULT_SLICE_SHIFT 24 /* without a decision: H = 12 slices of 16.8 ms = 201 ms */
-#define SLC_DEFAULT_SLICES 12
-#define SLC_Q16_ONE 65536u
-
 struct slc_attempt {
 	struct slc_pkt pkt;
 	__u64 now; /* ns, read once */

@@ -53,18 +53,22 @@ SLC_STAGE_FN int slc_repeated(struct xdp_md *ctx, struct slc_attempt *a)
 	return SLC_NEXT;
 }
 
-static __always_inline int slc_stage_repeat(struct xdp_md *ctx, struct slc_attempt *a)
+/* The record of this SYN, or the way it will take. True if it was there: the SYN is a retransmit. */
+static __always_inline _Bool slc_flow_choose(struct slc_attempt *a)
 {
 	__u32 way;
 
 	if (!a->flows)
-		return SLC_NEXT;
+		return 0;
 	way = slc_flow_way(a->flows, a->flow_hash >> 32, a->now);
 	a->flow = &a->flows->way[way & (SLC_FLOW_WAYS - 1)];
-	if (way & SLC_FLOW_FOUND)
-		return slc_repeated(ctx, a);
 	a->salt = a->control->salt_index & 1;
-	return SLC_NEXT;
+	return !!(way & SLC_FLOW_FOUND);
+}
+
+static __always_inline int slc_stage_repeat(struct xdp_md *ctx, struct slc_attempt *a)
+{
+	return slc_flow_choose(a) ? slc_repeated(ctx, a) : SLC_NEXT;
 }
 
 /*

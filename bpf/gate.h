@@ -2,7 +2,7 @@
 /*
  * gate.h: the accept queue of the listener this SYN would reach, read live.
  *
- * Percent protects the kernel's queue: predicted occupancy = sk_ack_backlog + p x (admitted in the last H) / listeners
+ * Percent protects the kernel's queue: predicted occupancy = sk_ack_backlog + p x (handshakes under way) / listeners
  * between `low` and `high`; backlog alone overshoots by a round trip's worth of handshakes, and counting request socks
  * would let spoofed SYNs shut the service. Time protects the client: the queue is FIFO, so the stamp Q places back in
  * the listener's ring is when its head arrived; and what a newcomer will wait is known from the rate of accepts.
@@ -16,7 +16,7 @@
 #include "attempt.h"
 #include "kernel.h"
 #include "lookup.h"
-#include "total.h"
+#include "pending.h"
 
 struct slc_queue {
 	__u64 cookie;
@@ -182,7 +182,7 @@ static __always_inline int slc_queue_judge(struct slc_attempt *a, const struct s
 	const struct slc_policy *policy = a->policy;
 	__u32 listeners = a->decision ? a->decision->listeners : 1, limit = SLC_NO_LIMIT;
 	struct slc_arrivals *ring = slc_ring_of(q);
-	__u64 x = slc_expected_q16(a->total, a->decision, a->now), high, low;
+	__u64 x = slc_pending_q16(a->total, a->decision, a->now), high, low;
 	int reason = SLC_accept_pressure;
 
 	if (listeners > 1)

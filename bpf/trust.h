@@ -9,14 +9,28 @@
 
 #include "attempt.h"
 
+/*
+ * The longest prefix whose time has not come. A longest-prefix match knows one rule only: where that one has ended and
+ * the controller, which removes it within a tick, is dead, the next wider one is asked for, SLC_ORDER_DEPTH deep.
+ */
+#define SLC_ORDER_DEPTH 4
 static __always_inline const struct slc_rule *slc_order_find(const struct slc_addr *addr, __u64 now)
 {
 	struct slc_order_key key = {.prefixlen = 128};
-	const struct slc_rule *rule;
 
 	__builtin_memcpy(key.addr, addr, sizeof(key.addr));
-	rule = bpf_map_lookup_elem(&slc_orders, &key);
-	return rule && now < rule->until_ns ? rule : NULL;
+	for (int i = 0; i < SLC_ORDER_DEPTH; i++) {
+		const struct slc_rule *rule = bpf_map_lookup_elem(&slc_orders, &key);
+
+		if (!rule)
+			return NULL;
+		if (now < rule->until_ns)
+			return rule;
+		if (!rule->prefix)
+			return NULL;
+		key.prefixlen = rule->prefix - 1;
+	}
+	return NULL;
 }
 
 static __always_inline const struct slc_rule *slc_trust_find(__u32 snapshot, __u32 scope, const struct slc_addr *addr)
@@ -50,7 +64,8 @@ SLC_STAGE_FN int slc_trust_ask(struct slc_attempt *a)
 	if (a->global->has_trust)
 		trust = slc_trust_find(a->snapshot, SLC_SCOPE_ALL, &a->pkt.saddr);
 
-	if (trust && trust->action == SLC_ACTION_management)
+	if (trust && trust->action == SLC_ACTION_management &&
+	    !(order && order->action == SLC_ACTION_deny && order->flags & SLC_RULE_FORCE))
 		return SLC_management;
 	if (order && order->action == SLC_ACTION_deny)
 		REFUSE(a, denied);

@@ -14,6 +14,7 @@
 #include "flow.h"
 #include "gate.h"
 #include "parse.h"
+#include "pending.h"
 #include "service.h"
 #include "source.h"
 #include "total.h"
@@ -30,7 +31,7 @@ static __always_inline int commit(struct slc_attempt *a)
 
 	if (reason != SLC_NEXT)
 		return reason;
-	slc_slice_add(a->total, a->decision, a->now, a->class);
+	slc_slice_count(a->total, a->decision, a->now, a->class, 0);
 	slc_flow_admit(a);
 	if (a->was_admitted)
 		return SLC_retransmit;
@@ -44,7 +45,12 @@ static __always_inline int commit_allowed(struct slc_attempt *a, int reason)
 	slc_class_settle(a);
 	a->unasked = 1;
 	slc_total_commit(a);
-	slc_slice_add(a->total, a->decision, a->now, a->class);
+	if (a->pkt.proto == SLC_PROTO_TCP) {
+		slc_flow_choose(a);
+		slc_flow_record(a);
+		slc_flow_admit(a);
+	}
+	slc_slice_count(a->total, a->decision, a->now, a->class, 0);
 	a->counters->attempts++;
 	a->counters->admitted[a->class & 3]++;
 	return reason;
@@ -129,12 +135,19 @@ static __always_inline _Bool attempt_load(struct slc_attempt *a, const struct sl
 	return 1;
 }
 
-/* A TCP or UDP packet from a source under a `deny --all-packets` order: an order, not admission. */
-static __always_inline _Bool denied_wholly(const struct slc_pkt *pkt, __u64 now)
+/*
+ * A TCP or UDP packet from a source under a `deny --all-packets` order: an order, not admission. Management prefixes
+ * are never refused, unless the order was forced.
+ */
+SLC_STAGE_FN _Bool denied_wholly(const struct slc_pkt *pkt, const struct slc_global *global, __u32 snapshot)
 {
-	const struct slc_rule *rule = slc_order_find(&pkt->saddr, now);
+	const struct slc_rule *order = slc_order_find(&pkt->saddr, bpf_ktime_get_ns()), *trust = NULL;
 
-	return rule && rule->action == SLC_ACTION_deny && rule->flags & SLC_RULE_ALL_PACKETS;
+	if (!order || order->action != SLC_ACTION_deny || !(order->flags & SLC_RULE_ALL_PACKETS))
+		return 0;
+	if (global->has_trust && !(order->flags & SLC_RULE_FORCE))
+		trust = slc_trust_find(snapshot, SLC_SCOPE_ALL, &pkt->saddr);
+	return !trust || trust->action != SLC_ACTION_management;
 }
 
 /*
@@ -188,7 +201,7 @@ static __always_inline int pipeline(struct xdp_md *ctx, _Bool gate)
 		return slc_finish(SLC_not_service);
 	if (slc_port_in(ports->management, a.pkt.dport))
 		return slc_finish(SLC_management);
-	if (control->flags & SLC_F_DENY_ALL && denied_wholly(&a.pkt, bpf_ktime_get_ns()))
+	if (control->flags & SLC_F_DENY_ALL && denied_wholly(&a.pkt, global, active & 1))
 		return slc_finish(SLC_denied);
 	if (!slc_port_in(kind == SLC_KIND_UDP ? ports->udp : ports->tcp, a.pkt.dport))
 		return slc_finish(SLC_not_service);

@@ -28,7 +28,7 @@
 #define SLC_WAYS 8 /* ways of a hot set: one cache line */
 #define SLC_COLD_WAYS 4
 #define SLC_FLOW_WAYS 4
-#define SLC_SLICES 16 /* sub-buckets of "admitted within H" */
+#define SLC_SLICES 16 /* slices of "under way within H" */
 #define SLC_HIST 256 /* handshake bins: 16 per octave from 2^16 ns (65 us) to 2^32 ns (4.3 s) */
 #define SLC_NAME_LEN 32 /* service name with its NUL */
 #define SLC_FOREVER 0xffffffffffffffffULL /* until_ns of an order without --for */
@@ -156,6 +156,7 @@ enum slc_action {
 };
 
 #define SLC_RULE_ALL_PACKETS (1u << 0) /* deny established traffic too */
+#define SLC_RULE_FORCE (1u << 2) /* deny given with --force: acts on management prefixes too */
 #define SLC_RULE_OWN (1u << 1) /* snapshot rule that goes to SLC_SCOPE_OWN */
 
 struct slc_rule {
@@ -167,7 +168,8 @@ struct slc_rule {
 	__u64 depth; /* tau, same unit as interval */
 	__u64 until_ns; /* SLC_FOREVER, or the order's end */
 	__u32 id; /* order's or rule's number, as the CLI shows it */
-	__u32 pad;
+	__u8 prefix; /* orders: their own prefix of the 16 bytes, so that a wider one is found when they end */
+	__u8 pad[3];
 };
 
 /* --- slc_policy: immutable while a snapshot names it, user writes --------------------------------------------- */
@@ -366,7 +368,7 @@ struct slc_flow_set {
 
 /* --- slc_total: [state slot], kernel writes ----------------------------------------------------------------------- */
 
-/* Admitted per class in one slice of 2^slice_shift ns; `slice` says which one the counts belong to. */
+/* Admitted in one slice of 2^slice_shift ns and not established yet, per class; `slice` says which slice that is. */
 union slc_slice {
 	struct {
 		__u64 first : 24; /* vip (word 0), stranger (word 1) */
