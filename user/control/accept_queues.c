@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "user/control/address.h"
 #include "user/control/adopt.h"
 #include "user/control/listen_match.h"
 #include "user/control/log.h"
@@ -465,15 +466,14 @@ void listeners_adopt_later(struct daemon *d, uint64_t now_ns)
 /* Whether the connection's local address is one of the service's. */
 static bool is_of(const struct service *service, const struct diag_socket *socket)
 {
-	static const uint8_t any[16] = {0}, any_v4[16] = {[10] = 0xff, [11] = 0xff};
-	bool v4 = memcmp(socket->addr, any_v4, 12) == 0;
+	const uint8_t *any = address_is_v4(socket->addr) ? address_any_v4 : address_any_v6;
 
 	for (size_t k = 0; k < service->key_count; k++) {
 		const struct slc_service_key *key = &service->keys[k];
 
 		if (key->port != socket->port)
 			continue;
-		if (memcmp(key->addr, socket->addr, 16) == 0 || memcmp(key->addr, v4 ? any_v4 : any, 16) == 0)
+		if (address_equal(key->addr, socket->addr) || address_equal(key->addr, any))
 			return true;
 	}
 	return false;

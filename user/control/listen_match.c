@@ -2,40 +2,23 @@
 #include "user/control/listen_match.h"
 
 #include <netinet/in.h>
-#include <string.h>
 #include <sys/socket.h>
 
-static const uint8_t any_v4[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0};
-static const uint8_t any_v6[16] = {0};
-
-static bool equal(const uint8_t a[16], const uint8_t b[16])
-{
-	return memcmp(a, b, 16) == 0;
-}
-
-static bool is_v4(const uint8_t addr[16])
-{
-	return memcmp(addr, any_v4, 12) == 0;
-}
-
-static bool is_any(const uint8_t addr[16])
-{
-	return equal(addr, any_v4) || equal(addr, any_v6);
-}
+#include "user/control/address.h"
 
 /* How well the kernel's lookup likes `l` for a connection to `addr`: 0 not at all, more is better. */
 static int score(const struct diag_socket *l, const uint8_t addr[16], uint16_t port)
 {
 	if (l->port != port)
 		return 0;
-	if (equal(l->addr, addr))
+	if (address_equal(l->addr, addr))
 		return 3;
-	if (is_v4(addr)) {
-		if (equal(l->addr, any_v4))
+	if (address_is_v4(addr)) {
+		if (address_equal(l->addr, address_any_v4))
 			return 2;
-		return equal(l->addr, any_v6) && l->family == AF_INET6 && !l->v6only ? 1 : 0;
+		return address_equal(l->addr, address_any_v6) && l->family == AF_INET6 && !l->v6only ? 1 : 0;
 	}
-	return equal(l->addr, any_v6) && l->family == AF_INET6 ? 2 : 0;
+	return address_equal(l->addr, address_any_v6) && l->family == AF_INET6 ? 2 : 0;
 }
 
 /* Reached by connections to one exact address. */
@@ -58,7 +41,7 @@ static bool named_by_other(const struct service_keys *services, size_t service_c
 		for (size_t k = 0; s != which && k < services[s].count; k++) {
 			const struct slc_service_key *key = &services[s].keys[k];
 
-			if (key->proto == IPPROTO_TCP && key->port == port && equal(key->addr, addr))
+			if (key->proto == IPPROTO_TCP && key->port == port && address_equal(key->addr, addr))
 				return true;
 		}
 	}
@@ -73,12 +56,12 @@ bool listen_match(const struct service_keys *services, size_t service_count, siz
 
 		if (key->proto != IPPROTO_TCP || key->port != listener->port)
 			continue;
-		if (!is_any(key->addr) || is_any(listener->addr)) {
+		if (!address_is_any(key->addr) || address_is_any(listener->addr)) {
 			if (reached(listeners, listener, key->addr, key->port))
 				return true;
 			continue;
 		}
-		if (is_v4(key->addr) == is_v4(listener->addr) &&
+		if (address_is_v4(key->addr) == address_is_v4(listener->addr) &&
 		    !named_by_other(services, service_count, which, listener->addr, listener->port))
 			return true;
 	}

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "user/control/address.h"
 #include "user/control/clock.h"
 #include "user/control/log.h"
 
@@ -84,11 +85,12 @@ int override_read_values(struct override *o, struct problem *problem)
 /* Orders that are more likely a slip than a wish. */
 int override_check_reach(const struct daemon *d, const struct override *o, struct problem *problem)
 {
-	const struct cidr all_v4 = {.addr = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, .prefix = 96};
+	struct cidr all_v4 = {.prefix = 96};
 	const char *hint = "if it is meant: force (sluicectl deny --force)";
 
 	if (o->kind != OVERRIDE_deny)
 		return 0;
+	memcpy(all_v4.addr, address_any_v4, sizeof(all_v4.addr));
 	if (cidr_contains(&o->cidr, &all_v4) || o->cidr.prefix == 0)
 		return problem_value(problem, 409, "cidr", o->subject, "a prefix that leaves somebody", hint,
 				     "deny %s refuses every IPv4 client%s", o->subject,

@@ -7,6 +7,8 @@
 #include <net/if.h>
 #include <string.h>
 
+#include "user/control/address.h"
+#include "user/control/config_load.h"
 #include "user/control/scope.h"
 
 static int by_bytes(const void *a, const void *b)
@@ -25,13 +27,6 @@ static int add(struct own_addresses *own, const uint8_t addr[16])
 	return 0;
 }
 
-static void map_v4(const void *v4, uint8_t addr[16])
-{
-	memset(addr, 0, 10);
-	memset(addr + 10, 0xff, 2);
-	memcpy(addr + 12, v4, 4);
-}
-
 static int add_interface(struct own_addresses *own, const struct ifaddrs *ifa)
 {
 	uint8_t addr[16];
@@ -43,7 +38,7 @@ static int add_interface(struct own_addresses *own, const struct ifaddrs *ifa)
 
 		if (ntohl(v4->s_addr) >> 24 == IN_LOOPBACKNET)
 			return 0;
-		map_v4(v4, addr);
+		address_from_v4(v4, addr);
 		return add(own, addr);
 	}
 	if (ifa->ifa_addr->sa_family == AF_INET6) {
@@ -65,7 +60,7 @@ bool own_router_v4(const char *line, uint8_t ret_addr[16])
 	if (sscanf(line, "%*s %*x %x", &gateway) != 1 || gateway == 0)
 		return false;
 	v4 = gateway;
-	map_v4(&v4, ret_addr);
+	address_from_v4(&v4, ret_addr);
 	return true;
 }
 
@@ -145,12 +140,7 @@ void own_addresses_free(struct own_addresses *own)
 
 uint64_t own_addresses_hash(const struct own_addresses *own)
 {
-	const uint8_t *bytes = (const uint8_t *)own->at;
-	uint64_t hash = 0xcbf29ce484222325ULL;
-
-	for (size_t i = 0; i < own->count * sizeof(*own->at); i++)
-		hash = (hash ^ bytes[i]) * 0x100000001b3ULL;
-	return hash;
+	return config_hash(CONFIG_HASH_START, own->at, own->count * sizeof(*own->at));
 }
 
 int own_addresses_append(const struct own_addresses *own, struct snapshot *snapshot)

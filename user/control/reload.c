@@ -16,11 +16,6 @@
 
 #define SERVICES_MAX SLC_STATES
 
-static void free_config(struct config **config)
-{
-	config_free(config);
-}
-#define SCOPE_CONFIG __attribute__((cleanup(free_config))) struct config
 static void free_snapshot(struct snapshot **snapshot)
 {
 	snapshot_free(snapshot);

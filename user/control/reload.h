@@ -9,6 +9,8 @@
 
 #include "user/control/daemon.h"
 
+#define SCOPE_CONFIG __attribute__((cleanup(config_free))) struct config
+
 struct reload_result {
 	uint64_t snapshot;
 	bool changed;

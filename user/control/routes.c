@@ -329,11 +329,6 @@ static json_t *lines_json(char **lines, size_t count)
 	return json;
 }
 
-static void free_config(struct config **config)
-{
-	config_free(config);
-}
-#define SCOPE_CONFIG __attribute__((cleanup(free_config))) struct config
 #define SCOPE_DIAG __attribute__((cleanup(diag_reset))) struct diag
 
 /* All that went wrong as one message; the CLI shows it as it is. */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "user/control/address.h"
 #include "user/control/scope.h"
 
 #define DUMP_TRIES 8
@@ -42,9 +43,7 @@ static void map_address(uint8_t family, const __be32 src[4], uint8_t addr[16])
 		memcpy(addr, src, 16);
 		return;
 	}
-	memset(addr, 0, 10);
-	memset(addr + 10, 0xff, 2);
-	memcpy(addr + 12, src, 4);
+	address_from_v4(src, addr);
 }
 
 static void socket_of(const struct nlmsghdr *nlh, struct diag_socket *socket)

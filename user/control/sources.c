@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "user/control/address.h"
 #include "user/control/clock.h"
 #include "user/control/overrides.h"
 #include "user/control/scope.h"
@@ -230,8 +231,7 @@ static json_t *order_of(const struct daemon *d, const struct cidr *source, uint6
 /* The key under which the service counts the address. */
 static struct cidr key_of(const struct service *service, const struct cidr *source)
 {
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-	bool v4 = memcmp(source->addr, mapped, sizeof(mapped)) == 0;
+	bool v4 = address_is_v4(source->addr);
 	struct cidr key = {.prefix = v4 ? 96 + service->policy.v4_prefix : service->policy.v6_prefix};
 	unsigned int whole = key.prefix / 8, bits = key.prefix % 8;
 

@@ -5,6 +5,7 @@
 #include <libgen.h>
 #include <string.h>
 
+#include "user/control/config_load.h"
 #include "user/control/log.h"
 #include "user/control/reload.h"
 #include "user/control/scope.h"
@@ -19,20 +20,18 @@ struct watch {
 	uint64_t hash; /* of the content that was loaded, or refused, last */
 };
 
-/* FNV-1a of the file as it is; 0 when it cannot be read, which is no change. */
+/* Of the file as it is; 0 when it cannot be read, which is no change. */
 static uint64_t content_hash(const char *path)
 {
 	SCOPE_FILE *file = fopen(path, "re");
-	uint64_t hash = 0xcbf29ce484222325ULL;
+	uint64_t hash = CONFIG_HASH_START;
 	char buf[4096];
 	size_t len;
 
 	if (!file)
 		return 0;
-	while ((len = fread(buf, 1, sizeof(buf), file)) > 0) {
-		for (size_t i = 0; i < len; i++)
-			hash = (hash ^ (unsigned char)buf[i]) * 0x100000001b3ULL;
-	}
+	while ((len = fread(buf, 1, sizeof(buf), file)) > 0)
+		hash = config_hash(hash, buf, len);
 	return ferror(file) ? 0 : hash;
 }
 
