@@ -404,6 +404,35 @@ def test_c104_detach_without_a_daemon(lab):
     assert not ours and progs is not None
 
 
+def test_c104_detach_tells_what_other_pins_hold(lab):
+    """No daemon and no --pins: the usual place is empty, and what goes on elsewhere is named, with the way out."""
+    sluice = lab.sluice(CONFIG)
+    kill(sluice)
+    ids = [program(lab, "g0"), program(lab, "g1")]
+    assert all(ids)
+    detach = BUILD / "sluicectl", "--socket", sluice.socket, "detach"
+    done = lab.gateway.run(*detach, check=False)
+    assert done.returncode == 1 and not done.stdout, done
+    for name, number in zip(("g0", "g1"), ids):
+        assert f"interface {name}: program id {number}, pinned in {sluice.pins}" in done.stderr
+    assert "cgroup2 root: program id" in done.stderr
+    assert "sluicectl detach --pins " in done.stderr
+    assert program(lab, "g1") == ids[1]
+    assert lab.gateway.run(*detach, "--pins", sluice.pins).returncode == 0
+    assert program(lab, "g0") is None and program(lab, "g1") is None
+    again = lab.gateway.run(*detach, check=False)  # other tests' programs may be at the cgroup2 root, not here
+    assert "interface" not in again.stderr and str(sluice.pins) not in again.stderr
+
+
+def test_detach_touches_no_directory_but_pins(lab, tmp_path):
+    """A directory that is not on a bpffs cannot be pins: an error, and it stays."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    done = lab.gateway.run(BUILD / "sluicectl", "--socket", tmp_path / "none", "detach", "--pins", empty, check=False)
+    assert done.returncode == 1 and "not on a BPF file system" in done.stderr, done
+    assert empty.is_dir()
+
+
 def test_clean_end_keeps_or_detaches(lab):
     """control.on_exit: keep leaves everything in force; detach takes everything away."""
     sluice = lab.sluice(CONFIG)

@@ -4,6 +4,7 @@
  * from under it; where none answers, the pins are all that is needed.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -75,6 +76,53 @@ static int after_daemon(const struct invocation *inv, const json_t *answer)
 	return status;
 }
 
+/* --- what other pins hold ----------------------------------------------------------------------------------------- */
+
+struct elsewhere {
+	FILE *lines;
+	char pins[PATH_MAX]; /* of the first that has any */
+	int count;
+};
+
+static void note_attached(const char *ifname, uint32_t program_id, const char *pins, void *arg)
+{
+	struct elsewhere *elsewhere = arg;
+
+	fprintf(elsewhere->lines, "\n%s%s: program id %u, %s%s", ifname ? "interface " : "cgroup2 root",
+		ifname ? ifname : "", program_id, *pins ? "pinned in " : "its pins were not found", pins);
+	elsewhere->count++;
+	if (!*elsewhere->pins)
+		snprintf(elsewhere->pins, sizeof(elsewhere->pins), "%s", pins);
+}
+
+/* No daemon said where its pins are, and nobody else did: the usual place may not be all there is (c104). */
+static int look_elsewhere(const char *looked_at)
+{
+	struct elsewhere elsewhere = {0};
+	char *message = NULL, hint[PATH_MAX + 256];
+	size_t len;
+
+	elsewhere.lines = open_memstream(&message, &len);
+	if (!elsewhere.lines)
+		return fail("out of memory", looked_at, NULL);
+	fprintf(elsewhere.lines, "nothing is left under %s, but sluice is still in force here:", looked_at);
+	datapath_attached(note_attached, &elsewhere);
+	if (fclose(elsewhere.lines))
+		return fail("out of memory", looked_at, NULL);
+	if (*elsewhere.pins)
+		snprintf(hint, sizeof(hint),
+			 "sluicectl detach --pins %s; where its daemon still runs, name its socket: --socket PATH",
+			 elsewhere.pins);
+	else
+		snprintf(hint, sizeof(hint),
+			 "give control.pins of its configuration: sluicectl detach --pins DIR (`ip netns exec` hides "
+			 "/sys/fs/bpf: use `nsenter --net=`); without pins, `ip link set dev NAME xdp off`");
+	if (elsewhere.count)
+		fail(message, looked_at, hint);
+	free(message);
+	return elsewhere.count ? STATUS_REFUSED : STATUS_OK;
+}
+
 int run_detach(const struct invocation *inv)
 {
 	const char *pins = inv->values[OPT_pins] ? inv->values[OPT_pins] : DEFAULT_PINS;
@@ -91,6 +139,8 @@ int run_detach(const struct invocation *inv)
 		status = STATUS_REFUSED;
 	} else {
 		status = detach_pins(pins, 0);
+		if (status == STATUS_OK && !inv->values[OPT_pins])
+			status = look_elsewhere(pins);
 		if (status == STATUS_OK)
 			report(inv, pins, false);
 	}

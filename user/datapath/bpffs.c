@@ -10,7 +10,7 @@
 
 #define USUAL_PLACE "/sys/fs/bpf"
 
-static bool is_bpffs(const char *path)
+bool is_bpffs(const char *path)
 {
 	struct statfs fs;
 

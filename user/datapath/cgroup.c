@@ -44,7 +44,7 @@ static int read_file(const char *path, char **ret_text)
 	return 0;
 }
 
-static int open_cgroup2(int *ret_fd, char *why, size_t why_len)
+int cgroup2_open(int *ret_fd, char *why, size_t why_len)
 {
 	_cleanup_free_ char *text = NULL;
 	char path[PATH_MAX];
@@ -131,7 +131,7 @@ int datapath_attach_sockops(struct datapath *dp, char *why, size_t why_len)
 	if (dp->plan == PLAN_MIGRATE)
 		return because(-EBUSY, why, why_len,
 			       "tables of another layout are in force until a snapshot is applied");
-	r = open_cgroup2(&cgroup, said, sizeof(said));
+	r = cgroup2_open(&cgroup, said, sizeof(said));
 	if (r == 0)
 		r = attach_one(dp, cgroup, dp->skel->progs.slc_sockops, BPF_CGROUP_SOCK_OPS, "link_sockops", said,
 			       sizeof(said));

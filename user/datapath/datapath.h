@@ -128,6 +128,13 @@ int datapath_attach_sockops(struct datapath *dp, char *why, size_t why_len);
  */
 int datapath_detach_all(const char *pins, char *why, size_t why_len);
 
+/*
+ * What of sluice is attached to an interface of this network namespace, or (ifname NULL) at the cgroup2 root, whatever
+ * its pins. `pins` is the directory below /sys/fs/bpf that has its maps; empty: none found.
+ */
+typedef void (*attached_visit)(const char *ifname, uint32_t program_id, const char *pins, void *arg);
+void datapath_attached(attached_visit visit, void *arg);
+
 /* --- pushed each tick -------------------------------------------------------------------------------------------- */
 
 int datapath_push_decision(struct datapath *dp, uint16_t state, const struct slc_decision_half *half);

@@ -196,6 +196,9 @@ int datapath_detach_all(const char *pins, char *why, size_t why_len)
 
 	if (stat(pins, &st) < 0)
 		return errno == ENOENT ? 0 : because(-errno, why, why_len, "%s: %s", pins, strerror(errno));
+	if (!is_bpffs(pins))
+		return because(-EINVAL, why, why_len, "%s is not on a BPF file system: nothing of sluice can be in it",
+			       pins);
 	r = for_each_pin(pins, collect, &ours);
 	if (r == 0)
 		r = for_each_pin(pins, detach_pinned, NULL);

@@ -215,7 +215,10 @@ int events_open(struct datapath *dp);
 /* lock.c */
 int lock_pins(const char *pins, int *ret_fd, char *why, size_t why_len);
 void lock_remove(const char *pins); /* unless somebody holds it */
+/* cgroup.c */
+int cgroup2_open(int *ret_fd, char *why, size_t why_len);
 /* bpffs.c */
+bool is_bpffs(const char *path);
 int bpffs_prepare(const char *pins, char *why, size_t why_len);
 /* kernel.c */
 int kernel_check(char *why, size_t why_len);
