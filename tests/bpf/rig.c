@@ -497,9 +497,11 @@ void rig_trust(struct rig *rig, const char *addr, uint8_t prefix, const struct s
 void rig_order(struct rig *rig, const char *addr, uint8_t prefix, const struct slc_rule *rule)
 {
 	struct slc_order_key key = {.prefixlen = bits_of(addr, prefix)};
+	struct slc_rule own = *rule;
 
+	own.prefix = key.prefixlen;
 	packet_address(addr, key.addr);
-	if (bpf_map_update_elem(bpf_map__fd(rig->skel->maps.slc_orders), &key, rule, BPF_ANY))
+	if (bpf_map_update_elem(bpf_map__fd(rig->skel->maps.slc_orders), &key, &own, BPF_ANY))
 		die("order %s/%u: %s", addr, prefix, strerror(errno));
 	rig->control->flags |= SLC_F_ORDERS;
 	if (rule->flags & SLC_RULE_ALL_PACKETS)

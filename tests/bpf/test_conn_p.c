@@ -301,6 +301,28 @@ static void test_bulkhead_falls_at_close_of_the_application(void **state)
 	net_accept_all(l);
 }
 
+/* A limit of N means N also at once: a connection counts as under way or as held, never as both. */
+static void test_bulkhead_takes_a_burst_of_its_size(void **state)
+{
+	int l, client[8];
+
+	(void)state;
+	NEED_CGROUP();
+	web.flags |= SLC_P_BULKHEAD;
+	web.total_concurrent = 8;
+	rig_replace_policy(rig, &web, SERVER4, 443);
+	l = LISTEN(.addr = SERVER4, .port = 443, .backlog = 20);
+	for (int i = 0; i < 8; i++)
+		client[i] = connected(CLIENT4, 0);
+	SOON(held, 8);
+	assert_int_equal(counted(SLC_bulkhead_full), 0);
+	assert_int_equal(net_connect(CLIENT4, 0, SERVER4, 443, 200), -ETIMEDOUT);
+	assert_int_equal(counted(SLC_bulkhead_full), 1);
+	for (int i = 0; i < 8; i++)
+		close(client[i]);
+	net_accept_all(l);
+}
+
 /* A connection from before the start takes nothing back when it ends. */
 static void test_connection_from_before_the_start(void **state)
 {
@@ -435,6 +457,7 @@ int main(void)
 		ROW(test_c69_ipv6_and_mapped_peers),
 		ROW(test_source_concurrency_counts_real_connections),
 		ROW(test_bulkhead_falls_at_close_of_the_application),
+		ROW(test_bulkhead_takes_a_burst_of_its_size),
 		ROW(test_connection_from_before_the_start),
 		ROW(test_c70_arrival_ring_lives_with_its_listener),
 		ROW(test_c71_new_listener_new_ring),

@@ -908,6 +908,50 @@ static void test_allow_inside_deny(void **state)
 	expect(rig, ATTEMPT(.from = "192.0.2.6"), XDP_DROP, SLC_denied);
 }
 
+/* The controller is dead and cannot remove what has ended: the next wider order holds, to a stated depth. */
+static void test_c134_an_ended_order_gives_way_to_a_wider_one(void **state)
+{
+	struct slc_policy p = rig_policy("web");
+	struct slc_rule deny = {.action = SLC_ACTION_deny, .until_ns = SLC_FOREVER};
+	struct slc_rule allow = {
+		.action = SLC_ACTION_allow, .until_ns = 1, .interval = SLOW << 4, .depth = (SLOW << 4) * 5};
+	struct slc_rule ended = {.action = SLC_ACTION_deny, .until_ns = 1};
+
+	(void)state;
+	rig_service(rig, &p, SERVER4, 443);
+	rig_service(rig, &p, SERVER6, 443);
+	rig_order(rig, "192.0.0.0", 16, &deny);
+	rig_order(rig, "192.0.2.0", 24, &ended);
+	rig_order(rig, "192.0.2.5", 32, &allow);
+	expect(rig, ATTEMPT(.from = "192.0.2.5"), XDP_DROP, SLC_denied);
+	expect(rig, ATTEMPT(.from = "192.0.2.6"), XDP_DROP, SLC_denied);
+	rig_order(rig, "2001:db8:bad::", 48, &deny);
+	rig_order(rig, "2001:db8:bad:1::", 64, &ended);
+	expect(rig, ATTEMPT(.link = LINK_IP6, .from = "2001:db8:bad:1::9"), XDP_DROP, SLC_denied);
+	rig_order(rig, "192.0.0.0", 16, &ended);
+	expect(rig, ATTEMPT(.from = "192.0.2.5", .seq = 77), XDP_PASS, SLC_admitted);
+}
+
+/* c146: management prefixes are never refused, unless the operator forced it. */
+static void test_c146_management_and_forced_orders(void **state)
+{
+	struct slc_policy p = rig_policy("web");
+	struct slc_rule management = {.action = SLC_ACTION_management, .until_ns = SLC_FOREVER};
+	struct slc_rule deny = {.action = SLC_ACTION_deny, .flags = SLC_RULE_ALL_PACKETS, .until_ns = SLC_FOREVER};
+
+	(void)state;
+	rig_service(rig, &p, SERVER4, 443);
+	rig_trust(rig, "192.0.2.0", 24, &management);
+	rig_order(rig, "192.0.0.0", 16, &deny);
+	expect(rig, ATTEMPT(.from = "192.0.2.5"), XDP_PASS, SLC_management);
+	expect(rig, PACKET(.from = "192.0.2.5", .tcp = ACK), XDP_PASS, SLC_established);
+	expect(rig, PACKET(.from = "192.0.3.5", .tcp = ACK), XDP_DROP, SLC_denied);
+	deny.flags |= SLC_RULE_FORCE;
+	rig_order(rig, "192.0.0.0", 16, &deny);
+	expect(rig, ATTEMPT(.from = "192.0.2.5"), XDP_DROP, SLC_denied);
+	expect(rig, PACKET(.from = "192.0.2.5", .tcp = ACK), XDP_DROP, SLC_denied);
+}
+
 /* c144: allowed sources skip the later stages in every mode, up to their ceiling; the total is charged, not asked. */
 static void test_c144_allow_and_its_ceiling(void **state)
 {
@@ -1351,6 +1395,8 @@ int main(void)
 		ROW(test_source_concurrency),
 		ROW(test_bulkhead),
 		ROW(test_deny_orders_and_their_time),
+		ROW(test_c134_an_ended_order_gives_way_to_a_wider_one),
+		ROW(test_c146_management_and_forced_orders),
 		ROW(test_deny_all_packets),
 		ROW(test_allow_inside_deny),
 		ROW(test_c144_allow_and_its_ceiling),
