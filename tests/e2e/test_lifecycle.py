@@ -145,6 +145,23 @@ def test_c125_a_failing_start_leaves_the_old_in_force(lab):
     assert {s["name"] for s in sluice.status()["services"]} == {"app", "echo"}
 
 
+def test_c125_a_failing_first_start_leaves_nothing(lab):
+    """Refused late, by the last interface: programs, links and pins that were made before are taken back."""
+    lab.gateway.ip("link add x0 type veth peer name x1")
+    lab.gateway.run(BUILD / "tools" / "xdp-pass", "--dev", "x0")
+    foreign = program(lab, "x0")
+    udp = {"name": "dns", "listen": ["*:5353"], "protocol": "udp"}
+    sluice = lab.sluice({"services": [app(), udp]}, interfaces=("g0", "x0"), start=False)
+    with pytest.raises(RuntimeError, match="nothing was in force before"):
+        sluice.start()
+    assert sluice.process.wait(5) == 1
+    assert not sluice.pins.exists()  # links live by their pins: none is at the cgroup2 root either
+    assert program(lab, "g0") is None and program(lab, "x0") == foreign
+    sluice.write_config({"services": [app(), udp], "interfaces": [{"name": "g0"}]})
+    sluice.start()
+    assert program(lab, "g0")
+
+
 def test_two_instances_cannot_fight(lab):
     """The second is told who has it, ends with an error, and the first goes on."""
     sluice = lab.sluice(CONFIG)

@@ -304,7 +304,10 @@ static void close_handle(uv_handle_t *handle, void *arg)
 		uv_close(handle, NULL);
 }
 
-/* In the order that leaves no thread with something freed: API, loop with its work, journal, maps. */
+/*
+ * In the order that leaves no thread with something freed: API, loop with its work, journal, maps. A first start that
+ * failed takes back what it had attached and pinned: it would act with no daemon to show it (c125).
+ */
 static void finish(struct daemon *d)
 {
 	char why[WHY_LEN] = "";
@@ -313,7 +316,7 @@ static void finish(struct daemon *d)
 	d->stopping = true;
 	pthread_mutex_unlock(&d->lock);
 	api_stop(d);
-	if (d->dp && d->config && d->config->detach_on_exit && !d->detached && d->api_was_up)
+	if (d->dp && !d->detached && (d->api_was_up ? d->config->detach_on_exit : datapath_modes(d->dp)->fresh))
 		daemon_detach(d, why, sizeof(why));
 	uv_walk(&d->loop, close_handle, NULL);
 	uv_run(&d->loop, UV_RUN_DEFAULT);
@@ -365,7 +368,9 @@ int daemon_run(const struct daemon_options *options)
 	if (err) {
 		if (why[0])
 			log_error("%s", why);
-		log_error("not started: %s; what was in force before is untouched", strerror(-err));
+		log_error("not started: %s; %s", strerror(-err),
+			  d->dp && datapath_modes(d->dp)->fresh ? "nothing was in force before"
+								: "what was in force before is untouched");
 	} else {
 		d->api_was_up = true;
 		if (options->watch)

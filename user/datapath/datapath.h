@@ -29,6 +29,7 @@ struct datapath_options {
 
 /* How the datapath came up: every degraded form is a named mode that status and metrics show. */
 struct datapath_modes {
+	bool fresh; /* nothing was pinned: all that is in force is of this run */
 	bool adopted; /* pinned maps were taken over */
 	bool migrated; /* pins of another ABI: buckets and counters were copied */
 	bool no_btf; /* gate off: no kernel BTF or fields missing */

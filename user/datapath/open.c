@@ -107,6 +107,7 @@ static int make_plan(struct datapath *dp, const struct datapath_options *options
 
 	if (r == -ENOENT) {
 		dp->plan = PLAN_FRESH;
+		dp->modes.fresh = true;
 		return 0;
 	}
 	if (r < 0)
