@@ -522,6 +522,26 @@ def test_c134_released_limits_leave_the_layer_below(lab):
     assert error(sluice, "DELETE", "/v1/overrides/x", None, 400)
 
 
+@pytest.mark.parametrize("source", [None, {"rate": "20/s", "burst": 40}])
+def test_limits_of_sources_can_be_set_in_a_storm(lab, source):
+    """Also where the file has no source.rate; a rate that the buckets cannot hold is told which they can, truly."""
+    lab.service(TO, capacity=1000)
+    service = {"name": "app", "listen": [f"*:{PORT}"]} | ({"source": source} if source else {})
+    sluice = lab.sluice({"tables": {"sources": 65536, "flows": 16384}, "services": [service]})
+    assert sum(admitted(lab, timeout=0.3) for _ in range(6)) == 6
+    ordered = set_limits(sluice, {"source.rate": "1/10s", "source.burst": 2})
+    assert ordered["effective"]["source"]["rate"] == "1/10s"
+    assert sum(admitted(lab, timeout=0.3) for _ in range(6)) <= 2
+    assert sluice.ctl("source", "show", CLIENT)["services"][0]["tokens"] < 1
+    far = {"service": "app", "set": {"source.rate": "1/24h", "source.burst": 1}, "reason": "test"}
+    wrong = error(sluice, "POST", "/v1/limits", far, 400)
+    assert wrong["key"] == "source.rate" and wrong["value"] == "1/24h" and "to" in wrong["accepted"]
+    for rate in wrong["accepted"].split(" to "):
+        release(sluice, set_limits(sluice, {"source.rate": rate, "source.burst": 1})["override"])
+    release(sluice, ordered["override"])
+    assert (detail(sluice)["limits"]["source"] or {"rate": None})["rate"] == (source and "20/s")
+
+
 def test_c88_every_order_acts_when_the_call_returns(lab):
     """The verdict for a SYN right after the answer, for each kind of order and its release."""
     lab.service(TO, capacity=1000)

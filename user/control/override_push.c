@@ -52,27 +52,41 @@ static int depth_units(const struct effective_limits *e, uint32_t interval, uint
 			     burst, rate);
 }
 
+#define DAY_NS (86400 * NS_PER_S)
+
+/* Rates that buckets of this unit hold for sure: T from 1000 units, which rounding changes by 0.1 %, to 2^32 - 1. */
+static void rates_of_unit(uint8_t shift, char *buf, size_t len)
+{
+	uint64_t longest = (uint64_t)UINT32_MAX << (shift < 32 ? shift : 31), per_s = NS_PER_S / 1000 >> shift;
+	struct rate low = {true, 1, longest < DAY_NS ? longest / NS_PER_S * NS_PER_S : DAY_NS};
+	struct rate high = {true, per_s, NS_PER_S};
+	char from[64], to[64];
+
+	if (!per_s)
+		high = (struct rate){true, (DAY_NS / 1000 >> shift) ?: 1, DAY_NS};
+	format_rate(&low, from, sizeof(from));
+	format_rate(&high, to, sizeof(to));
+	snprintf(buf, len, "%s to %s", from, to);
+}
+
+/* A service without source.rate in the file has its range of buckets too, in a unit that suits many rates (next.c). */
 static int compute_source(const struct service *service, const struct effective_limits *e,
 			  struct slc_override_half *half, struct problem *problem)
 {
 	uint64_t interval16, depth16;
 	uint32_t interval, depth = 0;
-	char rate[64];
+	char rate[64], accepted[160];
 	int err;
 
 	if (!e->source.rate_from && !e->source.burst_from)
 		return 0;
-	if (!(service->policy.flags & SLC_P_SOURCE))
-		return problem_value(problem, 409, "source.rate", NULL,
-				     "services with source: {rate, burst} in the file",
-				     "add source: {rate, burst} to the service and reload; then it can be overridden",
-				     "%s has no buckets for sources", service->policy.name);
 	err = bucket16("source", &e->source.rate, e->source.burst, &interval16, &depth16, problem);
 	if (err)
 		return err;
 	if (datapath_to_units(interval16, service->policy.shift, &interval)) {
 		format_rate(&e->source.rate, rate, sizeof(rate));
-		return problem_value(problem, 400, "source.rate", rate, "rates nearer to that of the file",
+		rates_of_unit(service->policy.shift, accepted, sizeof(accepted));
+		return problem_value(problem, 400, "source.rate", rate, accepted,
 				     "change the file: the service's buckets are then laid out anew",
 				     "source.rate: the buckets of this service count in %llu ns, which cannot hold %s"
 				     " within 0.1 %%",

@@ -90,16 +90,32 @@ static bool is_known(const struct daemon *d, const uint8_t addr[16], uint32_t ui
 	return entry && entry->until_ns > now_ns;
 }
 
-/* Tokens now, or NULL where the service has no buckets for sources. */
+/* The policy with what an override puts in the place of source.rate. */
+static struct slc_policy policy_in_force(const struct daemon *d, const struct service *service, uint64_t now_ns)
+{
+	struct slc_policy policy = service->policy;
+	struct slc_override_half ordered;
+
+	if (datapath_get_override(d->dp, policy.state, &ordered) == 0 && ordered.flags & SLC_O_SOURCE &&
+	    now_ns < ordered.source_until_ns) {
+		policy.flags |= SLC_P_SOURCE;
+		policy.source_interval = ordered.source_interval;
+		policy.source_depth = ordered.source_depth;
+	}
+	return policy;
+}
+
+/* Tokens now, or NULL where no rate of sources is set. */
 static json_t *tokens_json(const struct daemon *d, const struct service *service, const uint8_t addr[16])
 {
+	const struct slc_policy policy = policy_in_force(d, service, clock_ns());
 	struct slc_cold cold;
 	uint64_t millitokens = 0;
 	int err;
 
-	if (!(service->policy.flags & SLC_P_SOURCE))
+	if (!(policy.flags & SLC_P_SOURCE))
 		return json_null();
-	err = datapath_source(d->dp, &service->policy, addr, 0, &cold, &millitokens);
+	err = datapath_source(d->dp, &policy, addr, 0, &cold, &millitokens);
 	return err && err != -ENOENT ? json_null() : json_real(millitokens / 1000.0);
 }
 
