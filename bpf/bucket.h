@@ -167,7 +167,7 @@ static __always_inline __u32 slc_source_way(const struct slc_set *set, __u64 tag
 	for (__u64 i = 0; i < SLC_WAYS; i++) {
 		__u64 w = READ_ONCE(set->way[i].word);
 		__u64 match = slc_greater(1, w >> 40 ^ tag);
-		__u64 unused = slc_greater(1, w >> 1 | (w & 1));
+		__u64 unused = slc_greater(1, w >> 1 | (w & 1)) & ~match; /* an own entry of tag 0 comes first */
 		__u64 key = (slc_tat_age(w, now) ^ (SLC_TAT_MASK & -match)) | match << 41 | unused << 40;
 		__u64 take = -slc_greater(key, best_key);
 

@@ -13,6 +13,8 @@
 #ifndef SLC_GATE_H
 #define SLC_GATE_H
 
+#include <bpf/bpf_core_read.h>
+
 #include "attempt.h"
 #include "kernel.h"
 #include "lookup.h"
@@ -22,7 +24,8 @@ struct slc_queue {
 	__u64 cookie;
 	__u32 waiting, max;
 	_Bool found; /* a listener was read */
-	_Bool half_open; /* the kernel holds a handshake of this 4-tuple */
+	_Bool mptcp; /* and it takes MPTCP */
+	_Bool half_open; /* the kernel holds a handshake of this very SYN */
 };
 
 static __always_inline void slc_queue_read(struct bpf_sock *sk, struct slc_queue *q)
@@ -35,6 +38,16 @@ static __always_inline void slc_queue_read(struct bpf_sock *sk, struct slc_queue
 	q->waiting = tp->inet_conn.icsk_inet.sk.sk_ack_backlog;
 	q->max = tp->inet_conn.icsk_inet.sk.sk_max_ack_backlog;
 	q->cookie = tp->inet_conn.icsk_inet.sk.__sk_common.skc_cookie.counter;
+	if (bpf_core_field_exists(tp->is_mptcp))
+		q->mptcp = tp->is_mptcp;
+}
+
+/* Another sequence number is another attempt: the kernel answers it by a challenge, and no place in the queue is due. */
+static __always_inline void slc_half_open_read(struct bpf_sock *sk, const struct slc_attempt *a, struct slc_queue *q)
+{
+	struct tcp_request_sock *request = bpf_skc_to_tcp_request_sock(sk);
+
+	q->half_open = request && request->rcv_isn == a->pkt.seq;
 }
 
 static __always_inline void slc_queue_find(struct xdp_md *ctx, const struct slc_attempt *a, struct slc_queue *q)
@@ -49,8 +62,8 @@ static __always_inline void slc_queue_find(struct xdp_md *ctx, const struct slc_
 		return;
 	if (sk->state == SLC_TCP_LISTEN)
 		slc_queue_read(sk, q);
-	else
-		q->half_open = sk->state == SLC_TCP_NEW_SYN_RECV;
+	else if (sk->state == SLC_TCP_NEW_SYN_RECV)
+		slc_half_open_read(sk, a, q);
 	bpf_sk_release(sk);
 }
 
@@ -128,7 +141,8 @@ SLC_VERIFIED_ALONE __u32 slc_queue_limit(struct slc_arrivals *ring, __u32 waitin
 
 /*
  * Does the SYN carry MP_JOIN (RFC 8684 3.2: option 30, subtype 1)? It joins a connection that was admitted before and
- * takes no place in the accept queue. Asked only of a SYN that the gate would refuse.
+ * takes no place in the accept queue. Asked only of a SYN that the gate would refuse, and only where the listener takes
+ * MPTCP: to any other one it is an ordinary SYN, whatever options it carries.
  */
 #define SLC_OPTION_MPTCP 30
 SLC_VERIFIED_ALONE int slc_mp_join(struct xdp_md *ctx, const struct slc_pkt *pkt)
@@ -226,7 +240,7 @@ SLC_STAGE_FN int slc_stage_gate(struct xdp_md *ctx, struct slc_attempt *a)
 		return SLC_NEXT;
 	}
 	reason = slc_queue_judge(a, &q);
-	if (reason == SLC_NEXT || slc_mp_join(ctx, &a->pkt))
+	if (reason == SLC_NEXT || (q.mptcp && slc_mp_join(ctx, &a->pkt)))
 		return SLC_NEXT;
 	if (reason == SLC_queue_wait)
 		REFUSE(a, queue_wait);

@@ -34,6 +34,11 @@ struct inet_connection_sock {
 
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+	_Bool is_mptcp; /* CONFIG_MPTCP */
+};
+
+struct tcp_request_sock {
+	__u32 rcv_isn; /* the client's, host order */
 };
 
 #pragma clang attribute pop

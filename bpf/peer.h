@@ -42,6 +42,7 @@ static __always_inline _Bool slc_peer_find(struct slc_peer *peer, __u64 netns_co
 	const struct slc_global *global;
 	__u64 active;
 	__u32 policy;
+	_Bool wildcard; /* the address is a socket's: ours */
 
 	if (!slc_peer_is_service_port(peer))
 		return 0;
@@ -50,7 +51,7 @@ static __always_inline _Bool slc_peer_find(struct slc_peer *peer, __u64 netns_co
 		return 0;
 	active = READ_ONCE(peer->control->active);
 	global = &peer->control->global[active & 1];
-	service = slc_service_find(global, active & 1, &peer->local, peer->lport, peer->proto);
+	service = slc_service_find(global, active & 1, &peer->local, peer->lport, peer->proto, &wildcard);
 	if (!service)
 		return 0;
 	peer->state = service->state;

@@ -126,7 +126,7 @@ static __always_inline int slc_stage_ladder(struct slc_attempt *a)
 		if (a->global->on_loss == SLC_ON_LOSS_pass)
 			return SLC_unprotected;
 		if (a->global->on_loss == SLC_ON_LOSS_closed)
-			return SLC_failsafe;
+			REFUSE(a, failsafe);
 		return SLC_NEXT;
 	}
 	if (a->decision->cut_classes) {

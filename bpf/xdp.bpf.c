@@ -12,6 +12,7 @@
 #include "breaker.h"
 #include "bulkhead.h"
 #include "flow.h"
+#include "forward.h"
 #include "gate.h"
 #include "parse.h"
 #include "pending.h"
@@ -166,6 +167,19 @@ SLC_VERIFIED_ALONE int slc_parse_frame(struct xdp_md *ctx, struct slc_pkt *pkt)
 	return kind;
 }
 
+/* A packet for a wildcard service's port that the gateway only forwards. What is ours is remembered, what is not, not. */
+static __always_inline _Bool passes_by(struct xdp_md *ctx, const struct slc_attempt *a, struct slc_recent *recent)
+{
+	if (!recent->wildcard || recent->ours || a->policy->flags & SLC_P_NETNS)
+		return 0;
+	if (slc_forwarded(ctx, &a->pkt)) {
+		recent->key.proto = 0;
+		return 1;
+	}
+	recent->ours = 1;
+	return 0;
+}
+
 static __always_inline int parsed(const struct slc_global *global, int reason)
 {
 	if (reason == SLC_fragment && global->fragments_drop)
@@ -180,7 +194,7 @@ static __always_inline int pipeline(struct xdp_md *ctx, _Bool gate)
 	const struct slc_control *control = slc_control_get();
 	struct slc_attempt a;
 	const struct slc_ports *ports;
-	const struct slc_service *service;
+	struct slc_recent *recent;
 	const struct slc_global *global;
 	__u64 active;
 	int kind;
@@ -208,8 +222,8 @@ static __always_inline int pipeline(struct xdp_md *ctx, _Bool gate)
 	if (kind == SLC_KIND_TCP)
 		return slc_finish(SLC_established);
 
-	service = slc_service_recall(global, active, &a.pkt.daddr, a.pkt.dport, a.pkt.proto);
-	if (!service)
+	recent = slc_service_recall(global, active, &a.pkt.daddr, a.pkt.dport, a.pkt.proto);
+	if (!recent)
 		return slc_finish(SLC_not_service);
 	a.now = bpf_ktime_get_ns();
 	a.control = control;
@@ -222,7 +236,7 @@ static __always_inline int pipeline(struct xdp_md *ctx, _Bool gate)
 	a.backlog = a.backlog_max = a.predicted = 0;
 	a.class = SLC_CLASS_stranger;
 	a.class_known = a.repeat = a.was_admitted = a.salt = a.share = a.unasked = a.seen_before = 0;
-	if (!attempt_load(&a, service))
+	if (!attempt_load(&a, &recent->service) || passes_by(ctx, &a, recent))
 		return slc_finish(SLC_not_service);
 	return slc_finish_attempt(ctx, &a, attempt(ctx, &a, kind, gate));
 }

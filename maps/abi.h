@@ -128,7 +128,9 @@ struct slc_service {
 struct slc_recent { /* per CPU: a look-up in slc_services that need not be made again */
 	__u64 active; /* slc_control.active it was made under; another value: forgotten */
 	struct slc_service_key key;
-	__u32 pad;
+	__u8 wildcard; /* found under *, which means the gateway's own addresses */
+	__u8 ours; /* the address was asked for and is one of these, or is not forwarded */
+	__u8 pad[2];
 	struct slc_service service;
 };
 

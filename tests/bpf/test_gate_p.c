@@ -670,28 +670,40 @@ static void test_c73_fast_open(void **state)
 	net_close(l);
 }
 
-/* c74: a subflow joins a connection that was admitted before: it takes no place in the queue. It pays its source. */
-static void test_c74_mptcp_join(void **state)
+#define JOIN .tcp_options = 12, .option_kind = 30, .option_length = 12, .option_value = 0x10
+
+/* c74: to a plain listener MP_JOIN is an option like any other: nobody switches the gate off by writing it. */
+static void test_c74_mp_join_to_a_plain_listener(void **state)
 {
 	int l = LISTEN(.addr = SERVER4, .port = 443, .backlog = 2);
 
 	(void)state;
 	net_fill(SERVER4, 443, 2);
 	expect(rig, ATTEMPT(.tcp_options = 12, .option_kind = 30, .option_length = 4), XDP_DROP, SLC_accept_pressure);
-	expect(rig, ATTEMPT(.tcp_options = 12, .option_kind = 30, .option_length = 12, .option_value = 0x10), XDP_PASS,
-	       SLC_admitted);
+	expect(rig, ATTEMPT(JOIN), XDP_DROP, SLC_accept_pressure);
+	net_close(l);
+}
+
+/* c74: a subflow joins a connection that was admitted before: it takes no place in the queue. It pays its source. */
+static void test_c74_mp_join_to_an_mptcp_listener(void **state)
+{
+	int l = LISTEN(.addr = SERVER4, .port = 443, .backlog = 2, .proto = IPPROTO_MPTCP);
+
+	(void)state;
+	if (l < 0) {
+		print_message("probe: this kernel has no MPTCP: %s\n", strerror(-l));
+		skip();
+	}
+	net_fill(SERVER4, 443, 2);
+	expect(rig, ATTEMPT(.tcp_options = 12, .option_kind = 30, .option_length = 4), XDP_DROP, SLC_accept_pressure);
+	expect(rig, ATTEMPT(JOIN), XDP_PASS, SLC_admitted);
 	/* not where the same bytes are data, or another option's value */
 	expect(rig, ATTEMPT(.payload = 60, .decoy = 0x1e0c1000), XDP_DROP, SLC_accept_pressure);
 	rig_policy_source(&web, 1000 * NS_PER_S, 1);
 	gate(100, 100);
-	expect(rig,
-	       ATTEMPT(.from = "192.0.2.1", .tcp_options = 12, .option_kind = 30, .option_length = 12,
-		       .option_value = 0x10),
-	       XDP_PASS, SLC_admitted);
-	expect(rig,
-	       ATTEMPT(.from = "192.0.2.1", .tcp_options = 12, .option_kind = 30, .option_length = 12,
-		       .option_value = 0x10),
-	       XDP_DROP, SLC_rate_limited);
+	expect(rig, ATTEMPT(.from = "192.0.2.1", JOIN), XDP_PASS, SLC_admitted);
+	expect(rig, ATTEMPT(.from = "192.0.2.1", JOIN), XDP_DROP, SLC_rate_limited);
+	net_accept_all(l);
 	net_close(l);
 }
 
@@ -725,6 +737,33 @@ static void sh(const char *format, ...)
 	va_end(args);
 	if (system(command))
 		fail_msg("`%s` failed", command);
+}
+
+/* "*" stands for the gateway's own addresses: what it only forwards is not its service's. */
+static void test_wildcard_leaves_forwarded_packets_alone(void **state)
+{
+	struct slc_policy any = rig_policy("any");
+
+	(void)state;
+	rig_policy_source(&any, 1000 * NS_PER_S, 1);
+	rig_service(rig, &any, "0.0.0.0", 8443);
+	rig_address(rig, &any, "::", 8443);
+	net_sysctl("ipv4/conf/all/forwarding", "1");
+	net_sysctl("ipv6/conf/all/forwarding", "1");
+	sh("ip route add 203.0.113.128/25 dev lo");
+	sh("ip -6 route add 2001:db8:ffff::/64 dev lo");
+	for (int i = 0; i < 3; i++) {
+		expect(rig, ATTEMPT(.to = "203.0.113.200", .dport = 8443), XDP_PASS, SLC_not_service);
+		expect(rig, ATTEMPT(.link = LINK_IP6, .from = CLIENT6, .to = "2001:db8:ffff::1", .dport = 8443),
+		       XDP_PASS, SLC_not_service);
+	}
+	expect(rig, ATTEMPT(.dport = 8443), XDP_PASS, SLC_admitted);
+	expect(rig, ATTEMPT(.dport = 8443), XDP_DROP, SLC_rate_limited);
+	/* an address of a local route is ours too */
+	sh("ip route add local 198.51.100.128/25 dev lo");
+	expect(rig, ATTEMPT(.from = "192.0.2.9", .to = "198.51.100.200", .dport = 8443), XDP_PASS, SLC_admitted);
+	net_sysctl("ipv4/conf/all/forwarding", "0");
+	net_sysctl("ipv6/conf/all/forwarding", "0");
 }
 
 /* c62: a listener in a namespace of its own, with its own somaxconn, is judged by its own queue. */
@@ -831,7 +870,9 @@ int main(void)
 		ROW(test_time_wait_is_looked_through),
 		ROW(test_blind_spots_are_counted),
 		ROW(test_c73_fast_open),
-		ROW(test_c74_mptcp_join),
+		ROW(test_c74_mp_join_to_a_plain_listener),
+		ROW(test_c74_mp_join_to_an_mptcp_listener),
+		ROW(test_wildcard_leaves_forwarded_packets_alone),
 		ROW(test_c74_mptcp_listener),
 		ROW(test_c62_listener_in_another_namespace),
 	};

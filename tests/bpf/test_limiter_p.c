@@ -1053,6 +1053,12 @@ static void test_lease_lapse(void **state)
 	expect(rig, ATTEMPT(.from = "192.0.2.2"), XDP_DROP, SLC_failsafe);
 	expect(rig, PACKET(.tcp = ACK), XDP_PASS, SLC_established);
 	expect(rig, PACKET(.link = LINK_ARP), XDP_PASS, SLC_neighbour);
+	/* a service in dry run is not refused by a dead controller either */
+	p.dry = ~0u;
+	rig_replace_policy(rig, &p, SERVER4, 443);
+	expect(rig, ATTEMPT(.from = "192.0.2.22"), XDP_PASS, SLC_admitted);
+	p.dry = 0;
+	rig_replace_policy(rig, &p, SERVER4, 443);
 	/* a manual stop outlives the controller */
 	global->on_loss = SLC_ON_LOSS_pass;
 	rig_override(rig, web, &o);

@@ -592,6 +592,18 @@ static void test_newcomer_debt_is_bounded(void **state)
 		assert_true(t <= depth);
 }
 
+/* A tag of 0 looks like the tag of a way that was never used: its own entry comes first all the same. */
+static void test_tag_zero_has_one_bucket(void **state)
+{
+	struct slc_set set = {0};
+	int taken = 0;
+
+	(void)state;
+	for (int i = 0; i < 1000; i++)
+		taken += source_taken(&set, 0, CYCLE / 2, 1000, 10000);
+	assert_int_equal(taken, 10);
+}
+
 /* --- threads -------------------------------------------------------------------------------------------------------------- */
 
 #define THREADS 8
@@ -712,6 +724,7 @@ int main(void)
 		cmocka_unit_test(test_inherited_is_told),
 		cmocka_unit_test(test_source_store_back),
 		cmocka_unit_test(test_newcomer_debt_is_bounded),
+		cmocka_unit_test(test_tag_zero_has_one_bucket),
 		cmocka_unit_test(test_c52_c53_total_is_exact_on_eight_threads),
 		cmocka_unit_test(test_c52_source_is_exact_on_eight_threads),
 		cmocka_unit_test(test_c52_claims_on_eight_threads),
