@@ -278,6 +278,9 @@ def test_requests_that_are_wrong_are_told_what_is_right(lab):
         ({"ceiling": "10/s"}, "ceiling"),
         ({"action": "allow", "ceiling": "0/s"}, "ceiling"),
         ({"action": "allow", "all_packets": True}, "all_packets"),
+        ({"action": "allow", "force": True}, "force"),
+        ({"all_packets": "true"}, "all_packets"),
+        ({"force": 1}, "force"),
         ({"cdir": "x"}, "cdir"),
     ):
         got, answer = call(sluice, "POST", "/v1/orders", order | change)
@@ -691,6 +694,58 @@ def test_deny_of_management_needs_force(lab):
     assert "198.51.100.0/24" in error(sluice, "POST", "/v1/orders", body, 409)["message"]
     assert error(sluice, "POST", "/v1/orders", body | {"cidr": "198.0.0.0/8"}, 409)
     assert ok(sluice, "POST", "/v1/orders", body | {"force": True})
+
+
+def test_c146_a_forced_deny_within_management_acts_and_a_wider_one_locks_nobody_out(lab):
+    lab.service(TO)
+    other = "198.19.0.9"
+    sluice = lab.sluice(config(management={"ports": [22], "cidrs": ["198.18.0.0/24"]}))
+    wait_for(lambda: queue(sluice)["listeners"] == 1, "listener seen")
+    everybody = order(sluice, "deny", "0.0.0.0/0", force=True, all_packets=True)
+    assert admitted(lab) and not admitted(lab, source=other)
+    inside = order(sluice, "deny", CLIENT, force=True)
+    assert inside["values"] == {"force": True}
+    assert not admitted(lab)
+    sluice.stop(signal.SIGKILL)
+    assert not admitted(lab)
+    sluice.start()  # that it was forced is in the journal
+    assert not admitted(lab)
+    release(sluice, inside)
+    assert admitted(lab) and not admitted(lab, source=other)
+    release(sluice, everybody)
+    assert admitted(lab, source=other)
+
+
+def test_an_order_says_that_it_does_not_act(lab):
+    """Given before the file made its prefix a management one."""
+    lab.service(TO)
+    sluice = lab.sluice(config())
+    order(sluice, "deny", CLIENT)
+    assert not admitted(lab)
+    sluice.write_config(config(management={"cidrs": ["198.18.0.0/24"]}))
+    ok(sluice, "POST", "/v1/config/load", {})
+    assert "force" in ok(sluice, "GET", "/v1/overrides")["overrides"][0]["inactive"]
+    assert admitted(lab)
+
+
+def test_orders_that_end_without_a_daemon_uncover_what_is_below(lab):
+    """A wider deny, and an older one of the same prefix, hold again when a narrow or newer one has ended."""
+    lab.service(TO)
+    other = "198.19.0.9"
+    sluice = lab.sluice(config())
+    wait_for(lambda: queue(sluice)["listeners"] == 1, "listener seen")
+    order(sluice, "deny", "198.18.0.0/16")
+    order(sluice, "allow", CLIENT, **{"for": "2s"})
+    order(sluice, "deny", other)
+    order(sluice, "deny", other, **{"for": "2s"})
+    assert admitted(lab) and not admitted(lab, source=other)
+    sluice.stop(signal.SIGKILL)
+    assert admitted(lab)
+    time.sleep(2.2)
+    assert not admitted(lab) and not admitted(lab, source=other)
+    sluice.start()
+    assert not admitted(lab) and not admitted(lab, source=other)
+    assert len(ok(sluice, "GET", "/v1/overrides")["overrides"]) == 2
 
 
 # --- drain --------------------------------------------------------------------------------------------------------------------------

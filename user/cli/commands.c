@@ -18,7 +18,8 @@ const struct option_spec option_specs[OPTION_COUNT] = {
 	[OPT_ceiling] = {"--ceiling", "RATE", KIND_RATE, false,
 			 "of all sources of the prefix together (default 1000/s)"},
 	[OPT_all_packets] = {"--all-packets", NULL, KIND_NONE, false, "established connections too, not only new ones"},
-	[OPT_force] = {"--force", NULL, KIND_NONE, false, "allow a prefix that covers everybody"},
+	[OPT_force] = {"--force", NULL, KIND_NONE, false,
+		       "allow a prefix that covers everybody, or meets a management prefix"},
 	[OPT_effective] = {"--effective", NULL, KIND_NONE, false,
 			   "print every value with where it comes from, as JSON"},
 	[OPT_config] = {"--config", "FILE", KIND_FILE, false,
@@ -106,7 +107,9 @@ const struct command commands[] = {
 		.options = BIT(for) | BIT(all_packets) | BIT(force) | BIT(reason),
 		.required = BIT(reason),
 		.summary = "refuse new connections of a prefix to every service",
-		.text = "Management ports and prefixes stay reachable. A prefix of length 0 needs --force.",
+		.text = "Management ports and prefixes stay reachable. A prefix of length 0, one that covers a management "
+			"prefix, or one within it needs --force; the last then acts on management too, but never on its "
+			"ports.",
 		.examples = {"sluicectl deny 198.51.100.0/24 --for 1h --reason 'botnet, ticket 4711'"},
 		.method = "POST",
 		.target = "/v1/orders",

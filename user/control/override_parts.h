@@ -20,6 +20,9 @@ int override_read_values(struct override *o, struct problem *problem);
 /* Orders that are more likely a slip than a wish, which `force` lets through. */
 int override_check_reach(const struct daemon *d, const struct override *o, struct problem *problem);
 
+/* The prefix lies within management.cidrs: packets from there pass, unless the order says force. */
+bool override_in_management(const struct daemon *d, const struct cidr *cidr);
+
 /* override_push.c: what `o` acts on, computed anew from all overrides, written and read back. */
 int override_push(struct daemon *d, const struct override *o, struct problem *problem);
 int override_push_service(struct daemon *d, const struct service *service, struct problem *problem);

@@ -210,6 +210,30 @@ static struct override *order_in_force(const struct daemon *d, const struct cidr
 }
 
 /*
+ * When what `o` says ends: with the daemon dead nobody puts back an older order of the same prefix, so one that says
+ * the same and ends later lends its time. One that says something else, and holds beyond, ends the search.
+ */
+static uint64_t end_of(const struct daemon *d, const struct override *o)
+{
+	uint64_t until_ns = o->until_ns;
+	size_t i = d->overrides.count;
+
+	while (i > 0 && d->overrides.items[i - 1] != o)
+		i--;
+	for (; o->kind == OVERRIDE_deny && i > 1; i--) {
+		const struct override *older = d->overrides.items[i - 2];
+
+		if (!override_is_order(older) || !override_same_cidr(&older->cidr, &o->cidr) ||
+		    older->until_ns <= until_ns)
+			continue;
+		if (older->kind != o->kind || older->all_packets != o->all_packets || older->force != o->force)
+			break;
+		until_ns = older->until_ns;
+	}
+	return until_ns;
+}
+
+/*
  * The rule that the map has for this prefix; -ENOENT. A trie answers with the longest prefix that covers: one of
  * another order is not meant.
  */
@@ -241,13 +265,15 @@ static int ceiling_of(struct daemon *d, const struct override *o, const struct s
 static int rule_of(struct daemon *d, const struct override *o, const struct slc_rule *found, struct slc_rule *ret_rule,
 		   struct problem *problem)
 {
-	struct slc_rule rule = {.id = o->id, .until_ns = o->until_ns};
+	struct slc_rule rule = {.id = o->id, .until_ns = end_of(d, o), .prefix = o->cidr.prefix};
 	uint64_t interval16, depth16;
 	int err;
 
 	rule.action = o->kind == OVERRIDE_deny ? SLC_ACTION_deny : SLC_ACTION_allow;
 	if (o->all_packets)
 		rule.flags |= SLC_RULE_ALL_PACKETS;
+	if (o->force && override_in_management(d, &o->cidr))
+		rule.flags |= SLC_RULE_FORCE;
 	if (o->kind == OVERRIDE_allow) {
 		err = bucket16("ceiling", &o->ceiling, o->burst, &interval16, &depth16, problem);
 		if (err)

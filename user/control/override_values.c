@@ -54,6 +54,7 @@ static int order_values(struct override *o, struct problem *problem)
 	char why[WHY_LEN] = "";
 
 	o->all_packets = json_is_true(json_object_get(o->values, "all_packets"));
+	o->force = json_is_true(json_object_get(o->values, "force"));
 	if (o->kind == OVERRIDE_deny)
 		return 0;
 	if (!ceiling)
@@ -82,7 +83,19 @@ int override_read_values(struct override *o, struct problem *problem)
 	return override_is_order(o) ? order_values(o, problem) : 0;
 }
 
-/* Orders that are more likely a slip than a wish. */
+bool override_in_management(const struct daemon *d, const struct cidr *cidr)
+{
+	for (size_t i = 0; i < d->config->management_cidr_count; i++) {
+		if (cidr_contains(&d->config->management_cidrs[i], cidr))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Orders that are more likely a slip than a wish. Forced, one within a management prefix acts on it: nothing else can
+ * be meant. A wider one leaves management reachable, so that nobody locks himself out.
+ */
 int override_check_reach(const struct daemon *d, const struct override *o, struct problem *problem)
 {
 	struct cidr all_v4 = {.prefix = 96};
@@ -102,6 +115,8 @@ int override_check_reach(const struct daemon *d, const struct override *o, struc
 		if (!cidr_contains(&o->cidr, m) && !cidr_contains(m, &o->cidr))
 			continue;
 		format_cidr(m, text, sizeof(text));
+		if (!cidr_contains(m, &o->cidr))
+			hint = "if it is meant: force (sluicectl deny --force); management prefixes stay reachable";
 		return problem_value(problem, 409, "cidr", o->subject, "a prefix outside of management.cidrs", hint,
 				     "deny %s meets management prefix %s", o->subject, text);
 	}

@@ -152,6 +152,8 @@ static void settle(struct daemon *d, struct override *o)
 		err = override_try_service(d, service, &problem);
 	else
 		err = problem_say(&problem, 404, "there is no such service in the configuration");
+	if (!err && o->kind == OVERRIDE_deny && !o->force && override_in_management(d, &o->cidr))
+		err = problem_say(&problem, 409, "management.cidrs covers it: it would act only if given with force");
 	if (!err)
 		return;
 	snprintf(o->inactive, sizeof(o->inactive), "%.*s", (int)sizeof(o->inactive) - 1, problem.message);
@@ -251,7 +253,7 @@ static int write_down(struct daemon *d, struct override *o, struct problem *prob
 	return 0;
 }
 
-int overrides_add(struct daemon *d, struct override *template, bool force, const struct override **ret_override,
+int overrides_add(struct daemon *d, struct override *template, const struct override **ret_override,
 		  struct problem *problem)
 {
 	struct override *o = calloc(1, sizeof(*o));
@@ -266,7 +268,7 @@ int overrides_add(struct daemon *d, struct override *template, bool force, const
 	o->set_wall_ms = clock_wall_ms();
 	o->until = moment_at(o->until_ns);
 	err = override_read_values(o, problem);
-	if (!err && !force)
+	if (!err && !o->force)
 		err = override_check_reach(d, o, problem);
 	if (!err)
 		err = write_down(d, o, problem);

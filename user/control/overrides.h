@@ -31,11 +31,12 @@ struct override {
 	enum override_kind kind;
 	char subject[64]; /* service, or CIDR as shown */
 	struct cidr cidr;
-	json_t *values; /* as ordered: assignments, or ceiling, burst, all_packets */
+	json_t *values; /* as ordered: assignments, or ceiling, burst, all_packets, force */
 	struct limits_change change; /* of `values` */
 	struct rate ceiling;
 	uint32_t burst; /* of the ceiling */
 	bool all_packets;
+	bool force; /* deny: meant, whatever override_check_reach() would say */
 	char reason[REASON_MAX + 1];
 	uint32_t by_uid;
 	int64_t set_wall_ms;
@@ -57,7 +58,7 @@ void overrides_expire(struct daemon *d, uint64_t now_ns);
  * Checks, writes the journal, then the map, and reads the map back. On failure nothing of it stays. `override` is a
  * template: kind, subject, cidr, values, reason, by_uid, until_ns; `values` is taken over in any case.
  */
-int overrides_add(struct daemon *d, struct override *override, bool force, const struct override **ret_override,
+int overrides_add(struct daemon *d, struct override *override, const struct override **ret_override,
 		  struct problem *problem);
 int overrides_release(struct daemon *d, uint32_t id, struct problem *problem);
 const struct override *overrides_find(const struct daemon *d, enum override_kind kind, const char *subject);

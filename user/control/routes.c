@@ -55,9 +55,16 @@ static int known_keys(const struct call *call, const char *const *keys, struct p
 	return 0;
 }
 
-static bool yes(const struct call *call, const char *key)
+/* Absent: false. */
+static int read_switch(const struct call *call, const char *key, bool *ret_on, struct problem *problem)
 {
-	return json_is_true(json_object_get(call->body, key));
+	const json_t *value = json_object_get(call->body, key);
+
+	if (value && !json_is_boolean(value) && !json_is_null(value))
+		return problem_value(problem, 400, key, json_string_value(value), "true, false", NULL,
+				     "%s: is neither true nor false", key);
+	*ret_on = json_is_true(value);
+	return 0;
 }
 
 /* "for" and "reason" of an order. */
@@ -197,7 +204,7 @@ static int post_limits(const struct call *call, struct reply *reply, struct prob
 	o.values = json_deep_copy(set);
 	if (!o.values)
 		return problem_say(problem, 500, "out of memory");
-	if (overrides_add(call->d, &o, false, &made, problem))
+	if (overrides_add(call->d, &o, &made, problem))
 		return -EINVAL;
 	return reply_json(reply, json_pack("{s:o, s:o}", "override", override_json(made, clock_ns()), "effective",
 					   status_limits(call->d, service, clock_ns())));
@@ -225,14 +232,16 @@ static int order_kind(const struct call *call, struct override *o, struct proble
 static int order_values_of(const struct call *call, struct override *o, struct problem *problem)
 {
 	json_t *ceiling = json_object_get(call->body, "ceiling"), *burst = json_object_get(call->body, "burst");
-	bool all = yes(call, "all_packets");
+	bool all, force;
 
+	if (read_switch(call, "all_packets", &all, problem) || read_switch(call, "force", &force, problem))
+		return -EINVAL;
 	if (o->kind == OVERRIDE_deny && (ceiling || burst))
 		return problem_value(problem, 400, ceiling ? "ceiling" : "burst", NULL, "with action allow only", NULL,
 				     "a deny order has no %s", ceiling ? "ceiling" : "burst");
-	if (o->kind == OVERRIDE_allow && all)
-		return problem_value(problem, 400, "all_packets", "true", "with action deny only", NULL,
-				     "an allow order has no all_packets");
+	if (o->kind == OVERRIDE_allow && (all || force))
+		return problem_value(problem, 400, all ? "all_packets" : "force", "true", "with action deny only", NULL,
+				     "an allow order has no %s", all ? "all_packets" : "force");
 	if (ceiling && !json_is_string(ceiling))
 		return problem_value(problem, 400, "ceiling", NULL, "a text with a unit, as in \"1000/s\"", NULL,
 				     "ceiling: is not a text");
@@ -243,6 +252,8 @@ static int order_values_of(const struct call *call, struct override *o, struct p
 		json_object_set(o->values, "burst", burst);
 	if (all)
 		json_object_set_new(o->values, "all_packets", json_true());
+	if (force)
+		json_object_set_new(o->values, "force", json_true());
 	return 0;
 }
 
@@ -254,7 +265,7 @@ static int post_orders(const struct call *call, struct reply *reply, struct prob
 	const struct override *made;
 
 	if (known_keys(call, keys, problem) || order_kind(call, &o, problem) || order_terms(call, &o, problem) ||
-	    order_values_of(call, &o, problem) || overrides_add(call->d, &o, yes(call, "force"), &made, problem))
+	    order_values_of(call, &o, problem) || overrides_add(call->d, &o, &made, problem))
 		return -EINVAL;
 	return reply_json(reply, json_pack("{s:o}", "override", override_json(made, clock_ns())));
 }
@@ -299,7 +310,7 @@ static int post_drain(const struct call *call, struct reply *reply, struct probl
 		snprintf(o.reason, sizeof(o.reason), "%s", reason);
 		memcpy(o.subject, service->policy.name, sizeof(service->policy.name));
 		o.values = json_object();
-		if (overrides_add(call->d, &o, false, &made, problem))
+		if (overrides_add(call->d, &o, &made, problem))
 			return -EINVAL;
 	}
 	return reply_json(reply, drain_json(call, service));
@@ -332,15 +343,14 @@ static json_t *lines_json(char **lines, size_t count)
 #define SCOPE_DIAG __attribute__((cleanup(diag_reset))) struct diag
 
 /* All that went wrong as one message; the CLI shows it as it is. */
-static int diag_problem(const struct diag *diag, const char *path, struct problem *problem)
+static int diag_problem(const struct diag *diag, const char *path, const char *hint, struct problem *problem)
 {
 	char message[sizeof(problem->message)] = "";
 	size_t used = 0;
 
 	for (size_t i = 0; i < diag->error_count && used < sizeof(message); i++)
 		used += snprintf(message + used, sizeof(message) - used, "%s%s", used ? "\n" : "", diag->errors[i]);
-	problem_value(problem, 400, "path", path, NULL,
-		      "the configuration before stays in force; `sluicectl config check` shows all errors", "%s",
+	problem_value(problem, 400, "path", path, NULL, hint, "%s",
 		      used ? message : "the configuration is not accepted");
 	return -EINVAL;
 }
@@ -384,7 +394,7 @@ static int post_load(const struct call *call, struct reply *reply, struct proble
 	if (!path)
 		path = call->d->config_path;
 	if (reload_file(call->d, path, &result)) {
-		diag_problem(&result.diag, path, problem);
+		diag_problem(&result.diag, path, reload_what_holds(&result), problem);
 		diag_reset(&result.diag);
 		return -EINVAL;
 	}
@@ -411,7 +421,7 @@ static int get_diff(const struct call *call, struct reply *reply, struct problem
 	if (!path)
 		path = call->d->config_path;
 	if (config_load(path, &config, &diag))
-		return diag_problem(&diag, path, problem);
+		return diag_problem(&diag, path, NULL, problem);
 	rows = json_array();
 	SCOPE_LOCK(&call->d->lock);
 	config_diff(call->d->config, config, add_difference, rows);

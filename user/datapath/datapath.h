@@ -96,7 +96,7 @@ struct snapshot {
  * Builds a complete snapshot beside the live one, verifies it, and swaps by one 8-byte write. A service of the same
  * name keeps uid, state slot, buckets and counters; unit (shift) and table range too where the new limits allow it,
  * else its {tag, TAT} are copied. -ENOSPC names the table that is too small and its size. An identical snapshot
- * writes nothing (*ret_changed false).
+ * writes nothing (*ret_changed false). 0 with `why` filled: it is in force, but something smaller is not as it should be.
  */
 int datapath_apply(struct datapath *dp, const struct snapshot *snapshot, bool *ret_changed, char *why, size_t why_len);
 uint64_t datapath_snapshot_number(const struct datapath *dp);
@@ -122,6 +122,8 @@ struct attach_state {
 /* mode_wanted: 0 auto, 1 native, 2 generic. Idempotent; replaces our own older program in place. */
 int datapath_attach(struct datapath *dp, const char *ifname, int mode_wanted, struct attach_state *ret_state);
 int datapath_detach_interface(struct datapath *dp, const char *ifname);
+/* A name of an interface that another name was attached by too: the program stays, by that one. */
+int datapath_forget_interface(struct datapath *dp, const char *ifname);
 int datapath_attach_sockops(struct datapath *dp, char *why, size_t why_len);
 /*
  * Removes programs, links, maps and pins under `pins`; works without a running daemon and without datapath_open().
@@ -147,6 +149,7 @@ int datapath_sweep(struct datapath *dp); /* one slice of set ranges: rewrites TA
 
 int datapath_set_override(struct datapath *dp, uint16_t state, const struct slc_override_half *half);
 int datapath_get_override(struct datapath *dp, uint16_t state, struct slc_override_half *ret_half);
+/* Fills rule.prefix. */
 int datapath_order_set(struct datapath *dp, const uint8_t addr[16], uint8_t prefix, const struct slc_rule *rule);
 int datapath_order_delete(struct datapath *dp, const uint8_t addr[16], uint8_t prefix);
 /* For reading back: the rule of the longest prefix that covers this one (-ENOENT: none), and all of them. */

@@ -111,12 +111,14 @@ static int order_key(const uint8_t addr[16], uint8_t prefix, struct slc_order_ke
 
 int datapath_order_set(struct datapath *dp, const uint8_t addr[16], uint8_t prefix, const struct slc_rule *rule)
 {
+	struct slc_rule with_prefix = *rule;
 	struct slc_order_key key;
 	int r = order_key(addr, prefix, &key);
 
 	if (r < 0)
 		return r;
-	r = bpf_map_update_elem(dp->maps.fd[MAP_orders], &key, rule, BPF_ANY);
+	with_prefix.prefix = prefix;
+	r = bpf_map_update_elem(dp->maps.fd[MAP_orders], &key, &with_prefix, BPF_ANY);
 	if (r < 0)
 		return r;
 	if (rule->action == SLC_ACTION_deny && rule->flags & SLC_RULE_ALL_PACKETS)
