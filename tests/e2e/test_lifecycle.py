@@ -355,6 +355,112 @@ def test_interface_is_renamed(lab):
     assert program(lab, "x0.7") == attached(sluice, "x0.7")["program_id"]
 
 
+def of(*names, **keys):
+    """The configuration with these interfaces."""
+    return CONFIG | {"interfaces": [{"name": name} | keys for name in names]}
+
+
+def load(sluice, wanted, check=True):
+    sluice.write_config(wanted)
+    return sluice.ctl("config", "load", sluice.config_file, check=check)
+
+
+def refused(sluice, wanted, *words):
+    """Refused with these words, by the command and by a signal; what was in force stays."""
+    before = sluice.status()
+    done = load(sluice, wanted, check=False)
+    said = json.loads(done.stdout)["error"]
+    assert done.returncode == 1 and all(word in said["message"] for word in words), done.stdout
+    assert "stays in force" in said["hint"]
+    offset = len(sluice.log())
+    sluice.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: "not loaded" in sluice.log()[offset:], "the signal's load is refused", 5)
+    assert all(word in sluice.log()[offset:] for word in words)
+    after = sluice.status()
+    assert after["interfaces"] == before["interfaces"]
+    assert after["config"]["snapshot"] == before["config"]["snapshot"]
+
+
+def test_c130_a_load_with_an_interface_that_is_not_there(lab):
+    """A misspelt name takes nothing away: neither alone nor beside a good one, which is not attached either."""
+    sluice = lab.sluice(of("g0"), interfaces=("g0",))
+    first = program(lab, "g0")
+    watch = NeverUnfiltered(lab, "g0")
+    refused(sluice, of("nosuch0"), "interfaces[nosuch0].name", "no such interface", "g0, g1")
+    refused(sluice, of("g1", "nosuch0"), "interfaces[nosuch0].name")
+    assert not program(lab, "g1")
+    lab.gateway.ip("link add x0 type veth peer name x1")
+    lab.gateway.run(BUILD / "tools" / "xdp-pass", "--dev", "x0")
+    foreign = program(lab, "x0")
+    refused(sluice, of("g1", "x0"), "interfaces[x0].name", f"id {foreign}", "somebody else")
+    assert program(lab, "x0") == foreign and not program(lab, "g1")
+    assert load(sluice, of("g0"))["changed"] is False
+    watch.check()
+    assert watch.seen == {first}
+
+
+def test_c107_a_load_with_other_interfaces_attaches_before_it_detaches(lab):
+    """Attached and released when the command returns; only a name of the running file may be missing."""
+    sluice = lab.sluice(of("g0"), interfaces=("g0",))
+    answer = load(sluice, of("g1"))
+    assert answer["changed"] is True and "g0" in " ".join(answer["warnings"])
+    assert program(lab, "g1") == attached(sluice, "g1")["program_id"] and not program(lab, "g0")
+    assert load(sluice, of("g1"))["changed"] is False
+    assert load(sluice, of("g1", "g0"))["changed"] is True
+    lab.gateway.ip("link add x0 type veth peer name x1")
+    load(sluice, of("g1", "x0"))
+    lab.gateway.ip("link del x0")
+    wait_for(lambda: not attached(sluice, "x0"), "seen to be gone", 5)
+    other = {"services": [app(burst=BURST * 2), echo()], "interfaces": [{"name": "g1"}, {"name": "x0"}]}
+    answer = load(sluice, other)
+    assert answer["changed"] is True and "x0" in " ".join(answer["warnings"])
+    lab.gateway.ip("link add x0 type veth peer name x1")
+    wait_for(lambda: attached(sluice, "x0"), "attached when it came back", 5)
+
+
+def test_c107_a_load_with_the_new_name_of_an_interface(lab):
+    """The advice of status followed: no look finds the device without the program, and the old name is given up."""
+    lab.gateway.ip("link add x0 type veth peer name x1")
+    sluice = lab.sluice(of("g0", "x0"), interfaces=("g0", "x0"))
+    first = program(lab, "x0")
+    for old, new in (("x0", "y0"), ("y0", "x0.7")):
+        lab.gateway.ip(f"link set {old} down")
+        lab.gateway.ip(f"link set {old} name {new}")
+        wait_for(lambda: f"renamed to {new}" in json.dumps(sluice.status()["interfaces"]), "noticed", 5)
+        assert attached(sluice, old)["program_id"] == first  # it filters, so status does not say that it does not
+        assert "not_attached" not in sluice.status()["modes"]
+        watch = NeverUnfiltered(lab, new)
+        refused(sluice, of("g0", new, "nosuch0"), "interfaces[nosuch0].name")
+        assert attached(sluice, old)
+        assert load(sluice, of("g0", new))["changed"] is True
+        assert attached(sluice, new)["program_id"] == first
+        time.sleep(0.3)  # some ticks
+        watch.check()
+        assert watch.seen == {first}
+    assert not [pin.name for pin in sluice.pins.glob("link_xdp_[xy]0")]
+    load(sluice, of("g0"))
+    assert not program(lab, "x0.7") and program(lab, "g0")
+
+
+def test_c130_a_first_udp_service_that_cannot_be_counted(lab):
+    """What may fail is done before the swap: the error says that the old file is in force, and it is."""
+    sluice = lab.sluice(CONFIG, start=False)
+    with open(sluice.log_file, "a", encoding="utf-8") as log:
+        sluice.process = lab.gateway.start(
+            "unshare", "--mount", "--propagation", "private", BUILD / "sluiced", "--config", sluice.config_file,
+            stdout=log, stderr=log,
+        )  # fmt: skip
+    wait_for(lambda: "sluiced: ready" in sluice.log(), "ready", 20)
+    table = command("cat", f"/proc/{sluice.process.pid}/mounts").stdout.splitlines()
+    for mount in [line.split() for line in table]:
+        if mount[2] == "cgroup2":
+            command("nsenter", f"--mount=/proc/{sluice.process.pid}/ns/mnt", "umount", "--lazy", mount[1])
+    udp = {"name": "dns", "listen": ["192.0.2.1:53"], "protocol": "udp"}
+    refused(sluice, CONFIG | {"services": [app(), echo(), udp]}, "cgroup2")
+    assert [service["name"] for service in sluice.status()["services"]] == ["app", "echo"]
+    assert load(sluice, CONFIG)["changed"] is False
+
+
 def test_c103_foreign_program_is_refused_and_stays(lab):
     """At start: an error with its id, and it stays. While running, on an interface that comes: shown in status."""
     lab.gateway.ip("link add x0 type veth peer name x1")

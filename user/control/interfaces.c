@@ -70,57 +70,6 @@ static struct interface *named(struct interface *list, size_t count, const char 
 	return NULL;
 }
 
-int interfaces_set(struct daemon *d, const struct config *config)
-{
-	struct interface *list = calloc(config->interface_count ? config->interface_count : 1, sizeof(*list));
-
-	if (!list)
-		return -ENOMEM;
-	for (size_t i = 0; i < config->interface_count; i++) {
-		const struct interface *before = named(d->interfaces, d->interface_count, config->interfaces[i].name);
-
-		list[i] = before ? *before : (struct interface){.carrier = -1};
-		list[i].config = config->interfaces[i];
-		list[i].retry_ns = list[i].checked_ns = 0;
-	}
-	for (size_t i = 0; i < d->interface_count; i++) {
-		const char *name = d->interfaces[i].config.name;
-
-		if (named(list, config->interface_count, name))
-			continue;
-		log_info("interface %s: no longer in the configuration, detached", name);
-		datapath_detach_interface(d->dp, name);
-	}
-	free(d->interfaces);
-	d->interfaces = list;
-	d->interface_count = config->interface_count;
-	d->interfaces_dirty = true;
-	return 0;
-}
-
-/* The name stands for nothing now. The program stays where it is, if the interface lives on under another name. */
-static void lost(struct interface *iface)
-{
-	char other[IF_NAMESIZE];
-
-	if (iface->ifindex && if_indextoname(iface->ifindex, other)) {
-		snprintf(iface->why, sizeof(iface->why),
-			 "renamed to %s, where the program still is; put the new name in interfaces:", other);
-		if (iface->attached)
-			log_warning("interface %s: %s", iface->config.name, iface->why);
-	} else {
-		snprintf(iface->why, sizeof(iface->why), "there is no such interface; it is attached when it comes");
-		if (iface->attached || !iface->checked_ns)
-			log_warning("interface %s: %s", iface->config.name, iface->why);
-		iface->ifindex = 0;
-		iface->state = (struct attach_state){.mode = ATTACH_OFFLINE};
-	}
-	iface->attached = false;
-	iface->failures = 0;
-	iface->retry_ns = 0;
-	iface->carrier = -1;
-}
-
 static void failed(struct interface *iface, int err, uint64_t now_ns)
 {
 	uint64_t pause_ns = RETRY_MIN_NS << (iface->failures < 5 ? iface->failures : 5);
@@ -152,10 +101,28 @@ static const char *const mode_names[] = {
 	[ATTACH_OFFLINE] = "none",
 };
 
+static void took(struct interface *iface, const struct attach_state *state)
+{
+	iface->state = *state;
+	iface->ifindex = state->ifindex;
+	iface->attached = true;
+	iface->failures = 0;
+	if (iface->carrier < 0)
+		iface->carrier = carrier_of(iface->config.name);
+	snprintf(iface->why, sizeof(iface->why), "%s", state->why);
+}
+
+static void log_attached(const struct interface *iface)
+{
+	log_info("interface %s: %s XDP, program %u%s%s", iface->config.name, mode_names[iface->state.mode],
+		 iface->state.program_id, iface->why[0] ? ": " : "", iface->why);
+}
+
 static int attach(struct daemon *d, struct interface *iface, int ifindex, uint64_t now_ns)
 {
 	struct attach_state state = {0};
 	bool was = iface->attached && iface->ifindex == ifindex && iface->failures == 0;
+	uint32_t program_id = iface->state.program_id;
 	int err = datapath_attach(d->dp, iface->config.name, iface->config.mode, &state);
 
 	if (err) {
@@ -163,17 +130,206 @@ static int attach(struct daemon *d, struct interface *iface, int ifindex, uint64
 		failed(iface, err, now_ns);
 		return err;
 	}
-	if (!was || iface->state.program_id != state.program_id)
-		log_info("interface %s: %s XDP, program %u%s%s", iface->config.name, mode_names[state.mode],
-			 state.program_id, state.why[0] ? ": " : "", state.why);
+	took(iface, &state);
+	if (!was || program_id != state.program_id)
+		log_attached(iface);
+	return 0;
+}
+
+/* --- another list --------------------------------------------------------------------------------------------------- */
+
+/* On which the program is by now, under whatever name. */
+static const struct interface *holder(const struct interface *list, size_t count, int ifindex)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (ifindex && list[i].ifindex == ifindex)
+			return &list[i];
+	}
+	return NULL;
+}
+
+/* "FILE:LINE: interfaces[NAME].name", as the checks of the file begin. */
+static void blame(const struct config *config, const char *name, char *buf, size_t len)
+{
+	const char *origin = "";
+	char key[64];
+
+	snprintf(key, sizeof(key), "interfaces[%s].name", name);
+	for (size_t i = 0; i < config->setting_count; i++) {
+		if (strcmp(config->settings[i].path, key) == 0)
+			origin = config->settings[i].origin;
+	}
+	snprintf(buf, len, "%s%s%s", origin, *origin ? ": " : "", key);
+}
+
+static void say_missing(struct diag *diag, const char *where, const char *name)
+{
+	struct if_nameindex *present = if_nameindex();
+	char names[512] = "";
+	size_t used = 0;
+
+	for (struct if_nameindex *i = present; i && i->if_index && used < sizeof(names); i++)
+		used += snprintf(names + used, sizeof(names) - used, "%s%s", used ? ", " : "", i->if_name);
+	if_freenameindex(present);
+	diag_error(
+		diag,
+		"%s: \"%s\": there is no such interface; accepted: %s; correct the name, or make the interface first "
+		"(one that is attached and vanishes later is attached again when it comes back)",
+		where, name, names);
+}
+
+static int attach_new(struct daemon *d, const struct config *config, struct interface *iface, struct diag *diag)
+{
+	const char *name = iface->config.name;
+	struct attach_state state = {0};
+	char where[128];
+	int err = datapath_attach(d->dp, name, iface->config.mode, &state);
+
+	if (!err) {
+		took(iface, &state);
+		return 0;
+	}
+	blame(config, name, where, sizeof(where));
+	if (err == -ENODEV)
+		say_missing(diag, where, name);
+	else
+		diag_error(diag, "%s: \"%s\": not attached: %s; until that is done leave it out of interfaces:", where,
+			   name, state.why[0] ? state.why : strerror(-err));
+	return err;
+}
+
+/* Names that the list before has keep what they have: where they cannot be attached, that is tried again. */
+static int attach_list(struct daemon *d, const struct config *config, struct interfaces_change *change,
+		       struct diag *diag)
+{
+	for (size_t i = 0; i < change->count; i++) {
+		struct interface *iface = &change->list[i];
+		int err = 0;
+
+		if (!named(d->interfaces, d->interface_count, iface->config.name))
+			err = attach_new(d, config, iface, diag);
+		else if (!iface->attached && iface->why[0])
+			diag_warn(diag, "interface %s: %s", iface->config.name, iface->why);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int interfaces_prepare(struct daemon *d, const struct config *config, struct interfaces_change *change,
+		       struct diag *diag)
+{
+	size_t count = config->interface_count;
+	int err;
+
+	*change = (struct interfaces_change){.count = count, .changed = count != d->interface_count};
+	change->list = calloc(count ? count : 1, sizeof(*change->list));
+	if (!change->list) {
+		diag_error(diag, "interfaces: out of memory");
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < count; i++) {
+		const struct interface *before = named(d->interfaces, d->interface_count, config->interfaces[i].name);
+
+		change->changed |= !before || before->config.mode != config->interfaces[i].mode;
+		change->list[i] = before ? *before : (struct interface){.carrier = -1};
+		change->list[i].config = config->interfaces[i];
+		change->list[i].retry_ns = change->list[i].checked_ns = 0;
+	}
+	err = d->config ? attach_list(d, config, change, diag) : 0; /* at the start the first look attaches */
+	if (err)
+		interfaces_abort(d, change);
+	return err;
+}
+
+void interfaces_abort(struct daemon *d, struct interfaces_change *change)
+{
+	for (size_t i = 0; i < change->count; i++) {
+		const struct interface *iface = &change->list[i];
+
+		if (!iface->attached || named(d->interfaces, d->interface_count, iface->config.name))
+			continue;
+		if (holder(d->interfaces, d->interface_count, iface->ifindex))
+			datapath_forget_interface(d->dp, iface->config.name);
+		else
+			datapath_detach_interface(d->dp, iface->config.name);
+	}
+	free(change->list);
+	change->list = NULL;
+}
+
+/* An interface that goes on under another name keeps its program: only the name is given up. */
+static void release(struct daemon *d, const struct interface *iface, const struct interfaces_change *change,
+		    struct diag *diag)
+{
+	const struct interface *heir = holder(change->list, change->count, iface->ifindex);
+	const char *name = iface->config.name;
+	int err;
+
+	if (heir) {
+		datapath_forget_interface(d->dp, name);
+		log_info("interface %s: is %s now, with the program it has", name, heir->config.name);
+		return;
+	}
+	err = datapath_detach_interface(d->dp, name);
+	if (err)
+		diag_warn(diag, "interface %s: no longer in the configuration, but it cannot be detached: %s", name,
+			  strerror(-err));
+	else
+		diag_warn(diag, "interface %s: no longer in the configuration, detached", name);
+}
+
+void interfaces_commit(struct daemon *d, struct interfaces_change *change, struct diag *diag)
+{
+	for (size_t i = 0; i < d->interface_count; i++) {
+		if (!named(change->list, change->count, d->interfaces[i].config.name))
+			release(d, &d->interfaces[i], change, diag);
+	}
+	for (size_t i = 0; i < change->count; i++) {
+		const struct interface *iface = &change->list[i];
+
+		if (iface->attached && !named(d->interfaces, d->interface_count, iface->config.name))
+			log_attached(iface);
+	}
+	free(d->interfaces);
+	d->interfaces = change->list;
+	d->interface_count = change->count;
+	d->interfaces_dirty = true;
+	change->list = NULL;
+}
+
+/* --- what happens to them ---------------------------------------------------------------------------------------------- */
+
+/*
+ * The name stands for nothing now. Where the interface lives on under another name the link is still pinned under the
+ * old one: it stays, and is ours.
+ */
+static void lost(struct daemon *d, struct interface *iface)
+{
+	struct attach_state state = {0};
+	char other[IF_NAMESIZE], why[WHY_LEN];
+	bool renamed = datapath_attach(d->dp, iface->config.name, MODE_AUTO, &state) == 0;
+	int ifindex = renamed ? state.ifindex : iface->ifindex;
+
+	if (ifindex && if_indextoname(ifindex, other)) {
+		snprintf(why, sizeof(why),
+			 "renamed to %s, where the program still is; put the new name in interfaces:", other);
+		if (strcmp(why, iface->why) != 0)
+			log_warning("interface %s: %s", iface->config.name, why);
+	} else {
+		snprintf(why, sizeof(why), "there is no such interface; it is attached when it comes");
+		if (iface->attached || !iface->checked_ns)
+			log_warning("interface %s: %s", iface->config.name, why);
+		ifindex = 0;
+		state = (struct attach_state){.mode = ATTACH_OFFLINE};
+	}
+	memcpy(iface->why, why, sizeof(why));
 	iface->state = state;
 	iface->ifindex = ifindex;
-	iface->attached = true;
+	iface->attached = renamed;
 	iface->failures = 0;
-	if (iface->carrier < 0)
-		iface->carrier = carrier_of(iface->config.name);
-	snprintf(iface->why, sizeof(iface->why), "%s", state.why);
-	return 0;
+	iface->retry_ns = 0;
+	iface->carrier = -1;
 }
 
 static int look_at(struct daemon *d, struct interface *iface, uint64_t now_ns)
@@ -183,7 +339,7 @@ static int look_at(struct daemon *d, struct interface *iface, uint64_t now_ns)
 		   now_ns - iface->checked_ns >= VERIFY_NS;
 
 	if (!ifindex) {
-		lost(iface);
+		lost(d, iface);
 	} else if (due && now_ns >= iface->retry_ns) {
 		err = attach(d, iface, ifindex, now_ns);
 	} else {

@@ -13,8 +13,23 @@
 int interfaces_open(void);
 /* Something changed: reads it all and remembers that a look is due. */
 void interfaces_notice(struct daemon *d);
-/* Takes over the list of the file: new ones are attached by the next look, others detached. */
-int interfaces_set(struct daemon *d, const struct config *config);
+
+/*
+ * Another list, make before break: interfaces_prepare() attaches what is new in it, interfaces_commit() then releases
+ * what is not in it, interfaces_abort() takes back what was prepared. A name that is new and stands for nothing, or
+ * cannot be attached, is an error: a misspelt one would end the protection that its owner wants. One that was there and
+ * vanished is waited for. At the start nothing is taken away by a name, so interfaces that come later are waited for.
+ */
+struct interfaces_change {
+	struct interface *list;
+	size_t count;
+	bool changed; /* names or modes */
+};
+int interfaces_prepare(struct daemon *d, const struct config *config, struct interfaces_change *change,
+		       struct diag *diag);
+void interfaces_commit(struct daemon *d, struct interfaces_change *change, struct diag *diag);
+void interfaces_abort(struct daemon *d, struct interfaces_change *change);
+
 /* `first`: the start, where a failure is one. Else failures are tried again with a growing pause. */
 int interfaces_reconcile(struct daemon *d, uint64_t now_ns, bool first, char *why, size_t why_len);
 

@@ -239,7 +239,8 @@ static void warn_fixed(const struct daemon *d, const struct config *config, stru
 }
 
 /* After the swap nothing may fail any more but by want of memory: then the old view of services stays. */
-static int take_over(struct daemon *d, struct config **config, const size_t *places, struct diag *diag)
+static int take_over(struct daemon *d, struct config **config, const size_t *places,
+		     struct interfaces_change *interfaces, struct diag *diag)
 {
 	struct service **services = NULL;
 	int err = make_services(d, *config, places, &services);
@@ -251,7 +252,7 @@ static int take_over(struct daemon *d, struct config **config, const size_t *pla
 	reload_free_services(d);
 	d->services = services;
 	d->service_count = (*config)->service_count;
-	interfaces_set(d, *config);
+	interfaces_commit(d, interfaces, diag);
 	config_free(&d->config);
 	d->config = *config;
 	*config = NULL;
@@ -265,11 +266,26 @@ static int take_over(struct daemon *d, struct config **config, const size_t *pla
 	return 0;
 }
 
+static int apply_snapshot(struct daemon *d, const struct snapshot *snapshot, struct reload_result *result)
+{
+	const struct slc_control *control = datapath_control(d->dp);
+	uint64_t before = __atomic_load_n(&control->active, __ATOMIC_ACQUIRE);
+	char why[WHY_LEN] = "";
+	int err = datapath_apply(d->dp, snapshot, &result->changed, why, sizeof(why));
+
+	result->in_force = datapath_control(d->dp)->active != before;
+	if (err)
+		diag_error(&result->diag, "%s", why[0] ? why : strerror(-err));
+	else if (why[0])
+		diag_warn(&result->diag, "%s", why);
+	return err;
+}
+
 int reload_apply(struct daemon *d, struct config **config, struct reload_result *result)
 {
 	SCOPE_SNAPSHOT *snapshot = NULL;
+	struct interfaces_change interfaces;
 	size_t places[SERVICES_MAX];
-	char why[WHY_LEN] = "";
 	int err;
 
 	if ((*config)->service_count > SERVICES_MAX) {
@@ -282,15 +298,26 @@ int reload_apply(struct daemon *d, struct config **config, struct reload_result 
 	if (err)
 		return err;
 	warn_fixed(d, *config, &result->diag);
-	err = datapath_apply(d->dp, snapshot, &result->changed, why, sizeof(why));
+	err = interfaces_prepare(d, *config, &interfaces, &result->diag);
+	if (err)
+		return err;
+	err = apply_snapshot(d, snapshot, result);
+	if (!err)
+		err = take_over(d, config, places, &interfaces, &result->diag);
 	if (err) {
-		diag_error(&result->diag, "%s", why[0] ? why : strerror(-err));
+		interfaces_abort(d, &interfaces);
 		return err;
 	}
-	err = take_over(d, config, places, &result->diag);
-	if (!err)
-		result->snapshot = datapath_snapshot_number(d->dp);
-	return err;
+	result->changed |= interfaces.changed;
+	result->snapshot = datapath_snapshot_number(d->dp);
+	return 0;
+}
+
+const char *reload_what_holds(const struct reload_result *result)
+{
+	return result->in_force ? "the limits of this file are in force, but the interfaces and what status says are "
+				  "those of before: load it again"
+				: "not loaded, the configuration before stays in force";
 }
 
 static void note_result(struct daemon *d, const char *path, int err, const struct reload_result *result)
@@ -311,7 +338,7 @@ static void note_result(struct daemon *d, const char *path, int err, const struc
 		snprintf(d->reload_error + used, sizeof(d->reload_error) - used, "%s%s", used ? "\n" : "",
 			 result->diag.errors[i]);
 	}
-	log_error("%s: not loaded, the configuration before stays in force", path);
+	log_error("%s: %s", path, reload_what_holds(result));
 }
 
 int reload_file(struct daemon *d, const char *path, struct reload_result *result)

@@ -13,7 +13,8 @@
 
 struct reload_result {
 	uint64_t snapshot;
-	bool changed;
+	bool changed; /* maps or interfaces */
+	bool in_force; /* with an error: the maps are those of the new configuration nevertheless */
 	struct diag diag; /* to be reset by the caller */
 };
 
@@ -22,6 +23,8 @@ struct reload_result {
  * *config on success. With both locks held.
  */
 int reload_apply(struct daemon *d, struct config **config, struct reload_result *result);
+/* After an error, for people. */
+const char *reload_what_holds(const struct reload_result *result);
 /* The whole way from the file; without locks held. */
 int reload_file(struct daemon *d, const char *path, struct reload_result *result);
 /* Once a second: namespaces and own addresses that came or went are taken up. With the lock held. */

@@ -317,29 +317,46 @@ out:
 	return r;
 }
 
-int datapath_apply(struct datapath *dp, const struct snapshot *snapshot, bool *ret_changed, char *why, size_t why_len)
+/* Before the swap, since it may fail: replies of a UDP service are counted from its first packet on. */
+static int add_egress(struct datapath *dp, char *why, size_t why_len)
 {
-	bool changed = false, settled = false, first_udp = wants_udp(snapshot) && !dp->egress;
-	int r = 0;
+	int r = dp->egress ? 0 : programs_load_egress(dp, why, why_len);
 
-	if (first_udp)
-		r = programs_load_egress(dp, why, why_len);
-	if (r == 0)
-		r = apply_once(dp, snapshot, &changed, &settled, why, why_len);
 	if (r < 0)
 		return r;
-	*ret_changed = changed;
-	dp->udp |= first_udp;
-	if (first_udp && dp->cgroup_attached) {
-		r = datapath_attach_sockops(dp, why, why_len);
-		if (r < 0)
-			return r;
+	if (dp->cgroup_attached)
+		r = egress_attach(dp, why, why_len);
+	dp->udp = r == 0;
+	return r;
+}
+
+int datapath_apply(struct datapath *dp, const struct snapshot *snapshot, bool *ret_changed, char *why, size_t why_len)
+{
+	bool changed = false, more, settled = false, first_udp = wants_udp(snapshot) && !dp->udp;
+	uint64_t before = dp->control->active;
+	char said[WHY_LEN] = "";
+	int r = first_udp ? add_egress(dp, said, sizeof(said)) : 0;
+
+	if (r == 0)
+		r = apply_once(dp, snapshot, &changed, &settled, said, sizeof(said));
+	if (r < 0) {
+		if (first_udp && dp->control->active == before) {
+			dp->udp = false;
+			if (dp->cgroup_attached)
+				egress_detach(dp);
+		}
+		return because(r, why, why_len, "%s", said);
 	}
-	/* Ranges of removed services are free now: those that had to wait get their size (two rounds suffice). */
-	for (int round = 0; !settled && round < 3; round++) {
-		r = apply_once(dp, snapshot, &changed, &settled, why, why_len);
+	*ret_changed = changed;
+	/*
+	 * Ranges of removed services are free now: those that had to wait get their size (two rounds suffice). The
+	 * snapshot is in force already: what fails here costs table space, until the next one.
+	 */
+	for (int round = 0; !settled && r == 0 && round < 3; round++) {
+		r = apply_once(dp, snapshot, &more, &settled, said, sizeof(said));
 		if (r < 0)
-			return r;
+			because(0, why, why_len, "some services keep a part of the table until the next load: %.400s",
+				said);
 	}
 	return 0;
 }

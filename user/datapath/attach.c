@@ -282,3 +282,13 @@ int datapath_detach_interface(struct datapath *dp, const char *ifname)
 	}
 	return unlink(path) < 0 ? -errno : 0;
 }
+
+int datapath_forget_interface(struct datapath *dp, const char *ifname)
+{
+	char path[PATH_MAX];
+	int r = interface_pin_path(path, sizeof(path), dp->pins, ifname);
+
+	if (r < 0)
+		return r;
+	return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
+}

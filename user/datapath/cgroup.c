@@ -110,7 +110,7 @@ static int attach_one(struct datapath *dp, int cgroup, const struct bpf_program 
 	return r < 0 ? because(r, why, why_len, "pinning %s: %s", path, strerror(-r)) : 0;
 }
 
-static void remove_egress(const struct datapath *dp)
+void egress_detach(const struct datapath *dp)
 {
 	_cleanup_fd_ int fd = -1;
 	struct bpf_link_info info;
@@ -120,6 +120,14 @@ static void remove_egress(const struct datapath *dp)
 		return;
 	bpf_link_detach(fd);
 	unlink(path);
+}
+
+int egress_attach(struct datapath *dp, char *why, size_t why_len)
+{
+	_cleanup_fd_ int cgroup = -1;
+	int r = cgroup2_open(&cgroup, why, why_len);
+
+	return r < 0 ? r : attach_one(dp, cgroup, dp->egress, BPF_CGROUP_INET_EGRESS, "link_egress", why, why_len);
 }
 
 int datapath_attach_sockops(struct datapath *dp, char *why, size_t why_len)
@@ -138,7 +146,7 @@ int datapath_attach_sockops(struct datapath *dp, char *why, size_t why_len)
 	if (r == 0 && dp->udp)
 		r = attach_one(dp, cgroup, dp->egress, BPF_CGROUP_INET_EGRESS, "link_egress", said, sizeof(said));
 	if (r == 0 && !dp->udp)
-		remove_egress(dp);
+		egress_detach(dp);
 	dp->cgroup_attached = r == 0;
 	dp->modes.no_cgroup2 = r < 0;
 	memcpy(dp->modes.no_cgroup2_why, said, sizeof(said));

@@ -217,6 +217,8 @@ int lock_pins(const char *pins, int *ret_fd, char *why, size_t why_len);
 void lock_remove(const char *pins); /* unless somebody holds it */
 /* cgroup.c */
 int cgroup2_open(int *ret_fd, char *why, size_t why_len);
+int egress_attach(struct datapath *dp, char *why, size_t why_len); /* dp->egress is loaded */
+void egress_detach(const struct datapath *dp);
 /* bpffs.c */
 bool is_bpffs(const char *path);
 int bpffs_prepare(const char *pins, char *why, size_t why_len);
