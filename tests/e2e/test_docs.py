@@ -155,6 +155,7 @@ LONG = {
     "make": "make -n all",
     "make && make install": "make -n all && make -n install",
     "make bench": "make -n bench",
+    "SLUICE_FRAMES=20000000 build/tests-bpf/test_frames_p": "test -e tests/bpf/test_frames_p.c",
 }
 
 
