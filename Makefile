@@ -183,6 +183,8 @@ format: ## rewrite the sources in the project's style
 install: all ## into DESTDIR and PREFIX
 	install -D -m 755 $(B)/sluiced $(DESTDIR)$(PREFIX)/sbin/sluiced
 	install -D -m 755 $(B)/sluicectl $(DESTDIR)$(PREFIX)/bin/sluicectl
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's#@PREFIX@#$(PREFIX)#' scripts/sluiced.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/sluiced.service
 	for m in $(wildcard user/man/*.[1-8]); do \
 		install -D -m 644 $$m $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/$$(basename $$m); done
 
