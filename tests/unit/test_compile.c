@@ -510,7 +510,7 @@ static void trust_rules(void **state)
 	for (size_t i = 0; i < 4; i++) {
 		assert_true(rules[i].rule.until_ns == SLC_FOREVER);
 		assert_int_equal(rules[i].rule.id, i + 1);
-		assert_int_equal(rules[i].rule.pad, 0);
+		assert_memory_equal(rules[i].rule.pad, "\0\0\0", sizeof(rules[i].rule.pad));
 	}
 	snapshot_free(&snapshot);
 }
