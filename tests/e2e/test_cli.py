@@ -398,6 +398,7 @@ def test_drain_waits_for_the_last_connection(lab, listener, sluice):
 def test_drain_with_json(lab, listener, sluice):
     end = sluice.ctl("drain", "app", "--for", "5s", "--reason", "x")
     assert end == {"service": "app", "open_connections": 0, "drained": True}
+    assert isinstance(end["open_connections"], int)
 
 
 # --- answers -----------------------------------------------------------------------------------------------------------
@@ -433,9 +434,17 @@ def test_json_everywhere(sluice):
         text = ctl(*line, sluice=sluice) if line[0] not in ("overrides", "deny", "allow", "limits") else done
         assert text.returncode == 0 and text.stdout, line
         assert "\x1b" not in text.stdout, "no colours without a terminal"
-    done = ctl("service", "show", "nobody", "--json", sluice=sluice)
-    assert done.returncode == 1
-    assert json.loads(done.stdout)["error"]["message"]
+    for line, status in (
+        (("service", "show", "nobody"), 1),
+        (("limits", "set", "app", "source.rate=0", *REASON), 2),
+        (("deny", "203.0.113.0/24"), 2),
+        (("frob",), 2),
+        (("help", "frob"), 2),
+        (("status", "--socket", "/nonexistent/socket"), 2),  # --socket is given twice
+    ):
+        done = ctl(*line, "--json", sluice=sluice)
+        assert done.returncode == status and done.stderr, line
+        assert json.loads(done.stdout)["error"]["message"], line
 
 
 def test_status_has_what_the_contract_says(sluice):
@@ -466,6 +475,9 @@ def test_nobody_answers(tmp_path):
     done = ctl("--socket", tmp_path / "none.sock", "status")
     assert done.returncode == 4
     assert str(tmp_path / "none.sock") in done.stderr and "No such file" in done.stderr
+    done = ctl("--socket", tmp_path / "none.sock", "status", "--json")
+    assert done.returncode == 4
+    assert json.loads(done.stdout)["error"]["value"] == str(tmp_path / "none.sock")
     dead = socket.socket(socket.AF_UNIX)
     dead.bind(str(tmp_path / "dead.sock"))
     dead.close()

@@ -51,12 +51,22 @@ static int parse_line(const char *text, struct invocation *inv, char **ret_messa
 {
 	static char line[16384]; /* the invocation points into it */
 	char *argv[WORDS];
-	int argc;
+	json_t *error = NULL;
+	int argc, err;
 
 	*ret_message = NULL;
 	snprintf(line, sizeof(line), "%s", text);
 	argc = split_line(line, argv);
-	return parse_command_line(argc, argv, inv, ret_message);
+	err = parse_command_line(argc, argv, inv, &error);
+	if (err) {
+		size_t len;
+		FILE *out = open_memstream(ret_message, &len);
+
+		print_answer_fault(out, error, 0);
+		fclose(out);
+	}
+	json_decref(error);
+	return err;
 }
 
 static void accept_line(const char *text, struct invocation *inv)
@@ -267,6 +277,46 @@ static void test_bad_lines(void **state)
 				fail_msg("%s: no '%s' in: %s", rows[i].line, rows[i].parts[p], message);
 		}
 		free(message);
+	}
+}
+
+/* With --json they are the members that the daemon's refusals have. */
+static void test_bad_values_as_json(void **state)
+{
+	static const struct {
+		const char *line, *key, *value, *accepted, *hint;
+	} rows[] = {
+		{"sluicectl limits set web source.rate=0 --reason x", "source.rate", "0",
+		 "a rate (COUNT/s, /m, /h or /DURATION) from 1/24h to 100000000/s",
+		 "to refuse use deny or drain, to end an override overrides release"},
+		{"sluicectl limits set web source.burst=a;b --reason x", "source.burst", "a;b",
+		 "a whole number without unit from 1 to 1000000", NULL},
+		{"sluicectl deny 192.0.2.0/33 --reason x", "CIDR", "192.0.2.0/33", "a prefix length of 0 to 32", NULL},
+		{"sluicectl source top --limit 0", "--limit", "0", "a whole number from 1 to 1000, without unit,",
+		 NULL},
+		{"sluicectl drain web --for 0", "--for", "0", "1s to 8760h (a year) with a unit, as in 90s, 10m, 2h",
+		 NULL},
+	};
+	static char line[256];
+	struct invocation inv;
+	char *argv[WORDS];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const char *wanted[] = {rows[i].key, rows[i].value, rows[i].accepted, rows[i].hint};
+		static const char *const members[] = {"key", "value", "accepted", "hint"};
+		json_t *error = NULL;
+
+		snprintf(line, sizeof(line), "%s", rows[i].line);
+		assert_int_not_equal(parse_command_line(split_line(line, argv), argv, &inv, &error), 0);
+		for (int m = 0; m < 4; m++) {
+			const char *got =
+				json_string_value(json_object_get(json_object_get(error, "error"), members[m]));
+
+			if (wanted[m] ? !got || strcmp(got, wanted[m]) : got != NULL)
+				fail_msg("%s: %s is '%s'", rows[i].line, members[m], got ? got : "absent");
+		}
+		json_decref(error);
 	}
 }
 
@@ -692,6 +742,7 @@ int main(void)
 		cmocka_unit_test(test_options_anywhere),
 		cmocka_unit_test(test_help_needs_no_complete_command),
 		cmocka_unit_test(test_bad_lines),
+		cmocka_unit_test(test_bad_values_as_json),
 		cmocka_unit_test(test_long_values_are_cut_in_messages),
 		cmocka_unit_test(test_reasons),
 		cmocka_unit_test(test_order_times),

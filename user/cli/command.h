@@ -117,8 +117,8 @@ struct invocation {
 	bool wants_help;
 };
 
-/* parse.c: 0, or -EINVAL with one message (with its newline) in `*ret_message`, to be freed. */
-int parse_command_line(int argc, char *const argv[], struct invocation *inv, char **ret_message);
+/* parse.c: 0, or -EINVAL with what is wrong as {"error": ...} in `*ret_error`. */
+int parse_command_line(int argc, char *const argv[], struct invocation *inv, json_t **ret_error);
 
 /* help.c */
 void print_help(FILE *out);

@@ -18,14 +18,14 @@
 #define DEFAULT_PINS "/sys/fs/bpf/sluice"
 #define GOODBYE_MS 5000 /* the daemon answers first, then removes and exits */
 
-static int fail(const char *message, const char *pins, const char *hint)
+static int fail(const struct invocation *inv, const char *message, const char *pins, const char *hint)
 {
-	print_fault(stderr, &(struct fault){message, "--pins", pins, NULL, hint});
+	report_fault(inv, &(struct fault){message, "--pins", pins, NULL, hint});
 	return STATUS_REFUSED;
 }
 
 /* Removes what is left and verifies. A daemon that just said goodbye may hold its lock for a moment. */
-static int detach_pins(const char *pins, int patience_ms)
+static int detach_pins(const struct invocation *inv, const char *pins, int patience_ms)
 {
 	const struct timespec pause = {0, 100 * 1000000L};
 	char why[WHY_LEN] = "", message[WHY_LEN + 64];
@@ -41,7 +41,7 @@ static int detach_pins(const char *pins, int patience_ms)
 	if (!err)
 		return STATUS_OK;
 	snprintf(message, sizeof(message), "not everything is detached: %s", *why ? why : strerror(-err));
-	return fail(message, pins,
+	return fail(inv, message, pins,
 		    err == -EBUSY   ? "a daemon that uses these pins must end first: is --socket right?"
 		    : err == -EPERM ? "run as root"
 				    : NULL);
@@ -68,9 +68,10 @@ static int after_daemon(const struct invocation *inv, const json_t *answer)
 	int status = STATUS_OK;
 
 	if (*pins && !geteuid())
-		status = detach_pins(pins, GOODBYE_MS);
+		status = detach_pins(inv, pins, GOODBYE_MS);
 	else if (*pins && !access(pins, F_OK))
-		status = fail("the daemon answered, and the pins are still there", pins, "run as root to look closer");
+		status = fail(inv, "the daemon answered, and the pins are still there", pins,
+			      "run as root to look closer");
 	if (status == STATUS_OK)
 		report(inv, *pins ? pins : NULL, true);
 	return status;
@@ -96,7 +97,7 @@ static void note_attached(const char *ifname, uint32_t program_id, const char *p
 }
 
 /* No daemon said where its pins are, and nobody else did: the usual place may not be all there is (c104). */
-static int look_elsewhere(const char *looked_at)
+static int look_elsewhere(const struct invocation *inv, const char *looked_at)
 {
 	struct elsewhere elsewhere = {0};
 	char *message = NULL, hint[PATH_MAX + 256];
@@ -104,11 +105,11 @@ static int look_elsewhere(const char *looked_at)
 
 	elsewhere.lines = open_memstream(&message, &len);
 	if (!elsewhere.lines)
-		return fail("out of memory", looked_at, NULL);
+		return fail(inv, "out of memory", looked_at, NULL);
 	fprintf(elsewhere.lines, "nothing is left under %s, but sluice is still in force here:", looked_at);
 	datapath_attached(note_attached, &elsewhere);
 	if (fclose(elsewhere.lines))
-		return fail("out of memory", looked_at, NULL);
+		return fail(inv, "out of memory", looked_at, NULL);
 	if (*elsewhere.pins)
 		snprintf(hint, sizeof(hint),
 			 "sluicectl detach --pins %s; where its daemon still runs, name its socket: --socket PATH",
@@ -118,7 +119,7 @@ static int look_elsewhere(const char *looked_at)
 			 "give control.pins of its configuration: sluicectl detach --pins DIR (`ip netns exec` hides "
 			 "/sys/fs/bpf: use `nsenter --net=`); without pins, `ip link set dev NAME xdp off`");
 	if (elsewhere.count)
-		fail(message, looked_at, hint);
+		fail(inv, message, looked_at, hint);
 	free(message);
 	return elsewhere.count ? STATUS_REFUSED : STATUS_OK;
 }
@@ -135,12 +136,14 @@ int run_detach(const struct invocation *inv)
 	if (!err && answer.status / 100 == 2) {
 		status = after_daemon(inv, answer.body);
 	} else if (!err) {
+		if (inv->values[OPT_json])
+			print_json(answer.body);
 		print_answer_fault(stderr, answer.body, answer.status);
 		status = STATUS_REFUSED;
 	} else {
-		status = detach_pins(pins, 0);
+		status = detach_pins(inv, pins, 0);
 		if (status == STATUS_OK && !inv->values[OPT_pins])
-			status = look_elsewhere(pins);
+			status = look_elsewhere(inv, pins);
 		if (status == STATUS_OK)
 			report(inv, pins, false);
 	}

@@ -197,7 +197,7 @@ int run_doctor(const struct invocation *inv)
 		say_config(&reports[0], &diag, path, inv->values[OPT_config] != NULL);
 	}
 	if (doctor_run(&input, &reports[1]))
-		print_fault(stderr, &(struct fault){.message = "out of memory"});
+		report_fault(inv, &(struct fault){.message = "out of memory"});
 	else
 		status = report_all(inv, reports, 2);
 	doctor_report_free(&reports[0]);

@@ -101,8 +101,8 @@ static void print_end(const struct watch *watch, int status, const json_t *servi
 
 	end_line(watch);
 	if (inv->values[OPT_json] && service) {
-		json_t *end = json_pack("{s:s, s:f, s:b}", "service", inv->args[0], "open_connections",
-					open_total(service), "drained", status == STATUS_OK);
+		json_t *end = json_pack("{s:s, s:I, s:b}", "service", inv->args[0], "open_connections",
+					(json_int_t)open_total(service), "drained", status == STATUS_OK);
 
 		print_json(end);
 		json_decref(end);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* fault.c: errors in one form. */
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +58,33 @@ void print_fault(FILE *out, const struct fault *fault)
 	print_line(out, "value:", fault->value, VALUE_SHOWN);
 	print_line(out, "accepted:", fault->accepted, 1024);
 	print_line(out, "hint:", fault->hint, 1024);
+}
+
+/* JSON is UTF-8, what was given need not be. */
+static void set_text(json_t *object, const char *key, const char *text)
+{
+	char *safe = NULL;
+	size_t len;
+	FILE *out = text ? open_memstream(&safe, &len) : NULL;
+
+	if (!out)
+		return;
+	print_safe(out, text, SIZE_MAX);
+	if (!fclose(out))
+		json_object_set_new(object, key, json_string(safe));
+	free(safe);
+}
+
+json_t *fault_json(const struct fault *fault)
+{
+	json_t *error = json_object();
+
+	set_text(error, "message", fault->message);
+	set_text(error, "key", fault->key);
+	set_text(error, "value", fault->value);
+	set_text(error, "accepted", fault->accepted);
+	set_text(error, "hint", fault->hint);
+	return json_pack("{s:o}", "error", error);
 }
 
 static void print_list(FILE *out, const json_t *answer, const char *name, const char *word)

@@ -12,6 +12,8 @@ struct fault {
 };
 
 void print_fault(FILE *out, const struct fault *fault);
+/* {"error": {"message": ..., "key": ...}}, the form of the daemon's refusals; NULL: out of memory. */
+json_t *fault_json(const struct fault *fault);
 /* The answer of a refused request: {"error": {...}}, or anything else with `status` in words. */
 void print_answer_fault(FILE *out, const json_t *answer, long status);
 /* Text from elsewhere on one line: control characters become '?'. At most `max` bytes, "..." behind what was cut. */

@@ -6,6 +6,7 @@
 
 #include "user/cli/command.h"
 #include "user/cli/fault.h"
+#include "user/cli/request.h"
 #include "user/version.h"
 
 /* --help, --version, --man; `help` is a command of the table. */
@@ -19,9 +20,9 @@ static int informational(const struct invocation *inv)
 		printf("sluicectl %s\n", SLUICE_VERSION);
 	} else if (inv->topic_count) {
 		if (!print_topic_help(stdout, inv->topic, inv->topic_count)) {
-			print_fault(stderr, &(struct fault){.message = "there is no help on this",
-							    .value = inv->topic[0],
-							    .hint = "sluicectl --help lists the commands"});
+			report_fault(inv, &(struct fault){.message = "there is no help on this",
+							  .value = inv->topic[0],
+							  .hint = "sluicectl --help lists the commands"});
 			return STATUS_USAGE;
 		}
 	} else {
@@ -40,15 +41,30 @@ static int finish(int status)
 	return status;
 }
 
+/* Of a line that was not understood, so that who reads JSON gets it. */
+static bool asks_for_json(int argc, char *argv[])
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
+		if (!strcmp(argv[i], "--json"))
+			return true;
+	}
+	return false;
+}
+
 int main(int argc, char *argv[])
 {
 	struct invocation inv;
-	char *message = NULL;
+	json_t *error = NULL;
 
-	if (parse_command_line(argc, argv, &inv, &message)) {
-		fputs(message ? message : "sluicectl: out of memory\n", stderr);
-		free(message);
-		return STATUS_USAGE;
+	if (parse_command_line(argc, argv, &inv, &error)) {
+		if (error && asks_for_json(argc, argv))
+			print_json(error);
+		if (error)
+			print_answer_fault(stderr, error, 0);
+		else
+			fputs("sluicectl: out of memory\n", stderr);
+		json_decref(error);
+		return finish(STATUS_USAGE);
 	}
 	if (!inv.command)
 		return finish(informational(&inv));

@@ -84,8 +84,8 @@ int run_help(const struct invocation *inv)
 	}
 	if (print_topic_help(stdout, inv->args, inv->arg_count))
 		return STATUS_OK;
-	print_fault(stderr, &(struct fault){.message = "there is no help on this",
-					    .value = inv->args[0],
-					    .hint = "sluicectl --help lists the commands"});
+	report_fault(inv, &(struct fault){.message = "there is no help on this",
+					  .value = inv->args[0],
+					  .hint = "sluicectl --help lists the commands"});
 	return STATUS_USAGE;
 }

@@ -19,6 +19,16 @@ void print_json(const json_t *json)
 	putchar('\n');
 }
 
+void report_fault(const struct invocation *inv, const struct fault *fault)
+{
+	json_t *error = inv->values[OPT_json] ? fault_json(fault) : NULL;
+
+	if (error)
+		print_json(error);
+	json_decref(error);
+	print_fault(stderr, fault);
+}
+
 /* --- fields ---------------------------------------------------------------------------------------------------- */
 
 /* A file's name as the daemon, in another directory, must see it. */
@@ -124,14 +134,14 @@ int build_request(const struct invocation *inv, char **ret_target, json_t **ret_
 
 /* --- answer ---------------------------------------------------------------------------------------------------- */
 
-static void print_unreachable(const char *path, const char *why)
+static void report_unreachable(const struct invocation *inv, const char *why)
 {
 	char message[640];
 
 	snprintf(message, sizeof(message), "cannot reach sluiced: %s", why);
-	print_fault(stderr, &(struct fault){message, "--socket", path, "the socket of a running sluiced",
-					    "is sluiced running, may you open its socket, and is it this one? "
-					    "doctor, config check and detach work without it"});
+	report_fault(inv, &(struct fault){message, "--socket", socket_of(inv), "the socket of a running sluiced",
+					  "is sluiced running, may you open its socket, and is it this one? "
+					  "doctor, config check and detach work without it"});
 }
 
 int ask(const struct invocation *inv, const char *method, const char *target, const json_t *body,
@@ -142,11 +152,11 @@ int ask(const struct invocation *inv, const char *method, const char *target, co
 	int err = http_request(socket_of(inv), method, target, body, &answer, why, sizeof(why));
 
 	if (err == -ENOTCONN) {
-		print_unreachable(socket_of(inv), why);
+		report_unreachable(inv, why);
 		return STATUS_UNREACHABLE;
 	}
 	if (err) {
-		print_fault(stderr, &(struct fault){.message = why, .key = target});
+		report_fault(inv, &(struct fault){.message = why, .key = target});
 		return STATUS_REFUSED;
 	}
 	if (answer.status >= 200 && answer.status < 300) {
@@ -168,7 +178,7 @@ int run_request(const struct invocation *inv)
 	int status = STATUS_REFUSED;
 
 	if (build_request(inv, &target, &body)) {
-		print_fault(stderr, &(struct fault){.message = "out of memory"});
+		report_fault(inv, &(struct fault){.message = "out of memory"});
 	} else {
 		status = ask(inv, inv->command->method, target, body, &answer);
 		if (status == STATUS_OK && inv->values[OPT_json])

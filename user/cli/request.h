@@ -4,6 +4,7 @@
 #define SLUICE_CLI_REQUEST_H
 
 #include "user/cli/command.h"
+#include "user/cli/fault.h"
 #include "user/cli/http.h"
 
 const char *socket_of(const struct invocation *inv);
@@ -14,5 +15,7 @@ const char *socket_of(const struct invocation *inv);
 int ask(const struct invocation *inv, const char *method, const char *target, const json_t *body,
 	struct http_answer *ret_answer);
 void print_json(const json_t *json);
+/* On stderr for a person; with --json on stdout too, as the daemon's refusals are. */
+void report_fault(const struct invocation *inv, const struct fault *fault);
 
 #endif /* SLUICE_CLI_REQUEST_H */
