@@ -3,10 +3,8 @@
 #include "user/datapath/internal.h"
 
 #include <linux/btf.h>
-#include <bpf/btf.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/mman.h>
 
 #include <bpf/btf.h>
@@ -88,28 +86,24 @@ static int build_id(struct datapath *dp)
 }
 
 /*
- * libbpf wants the kernel's BTF as soon as any program of the object has CO-RE relocations, loaded or not. Where there
- * is none it gets the object's own instead: the only program with such relocations, the gate's, is not loaded then.
+ * The gate's field accesses stand in the object, so libbpf wants the kernel's BTF even where the program with the gate
+ * is not loaded. Without one it gets this, which has no structures: the other programs relocate nothing. The
+ * descriptor is read at each load.
  */
-static int own_btf(int *ret_fd)
+static int empty_btf(void)
 {
-	struct sluice_bpf *skel = sluice_bpf__open();
-	_cleanup_fd_ int fd = -1;
-	uint32_t len = 0;
-	const void *raw = skel ? btf__raw_data(bpf_object__btf(skel->obj), &len) : NULL;
-	int r = 0;
+	_cleanup_fd_ int fd = memfd_create("slc_btf", MFD_CLOEXEC);
+	struct btf *btf = btf__new_empty();
+	const void *data = NULL;
+	bool written = false;
+	__u32 size = 0;
 
-	if (!raw)
-		r = -ENODATA;
-	if (r == 0)
-		fd = memfd_create("sluice-btf", MFD_CLOEXEC);
-	if (r == 0 && (fd < 0 || write(fd, raw, len) != (ssize_t)len))
-		r = fd < 0 ? -errno : -EIO;
-	if (skel)
-		sluice_bpf__destroy(skel);
-	if (r == 0)
-		*ret_fd = TAKE_FD(fd);
-	return r;
+	if (btf && btf__add_int(btf, "int", sizeof(int), BTF_INT_SIGNED) > 0)
+		data = btf__raw_data(btf, &size);
+	if (fd >= 0 && data)
+		written = write(fd, data, size) == (ssize_t)size;
+	btf__free(btf);
+	return written ? TAKE_FD(fd) : -EIO;
 }
 
 struct sluice_bpf *programs_open(const struct datapath *dp)
@@ -154,47 +148,16 @@ static int use_maps(struct datapath *dp, const struct datapath_options *options)
 	return 0;
 }
 
-/*
- * The gate's field accesses stand in the object, so libbpf wants the kernel's BTF even where the program with the gate
- * is not loaded. Without one it gets this, which has no structures: the other programs relocate nothing. The
- * descriptor is read at load.
- */
-static int empty_btf(void)
-{
-	_cleanup_fd_ int fd = memfd_create("slc_btf", MFD_CLOEXEC);
-	struct btf *btf = btf__new_empty();
-	const void *data = NULL;
-	bool written = false;
-	__u32 size = 0;
-
-	if (btf && btf__add_int(btf, "int", sizeof(int), BTF_INT_SIGNED) > 0)
-		data = btf__raw_data(btf, &size);
-	if (fd >= 0 && data)
-		written = write(fd, data, size) == (ssize_t)size;
-	btf__free(btf);
-	return written ? TAKE_FD(fd) : -EIO;
-}
-
-static struct sluice_bpf *open_skeleton(bool gate, int *ret_btf_fd)
-{
-	LIBBPF_OPTS(bpf_object_open_opts, opts);
-	char path[64];
-
-	*ret_btf_fd = gate ? -1 : empty_btf();
-	if (*ret_btf_fd >= 0) {
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", *ret_btf_fd);
-		opts.btf_custom_path = path;
-	}
-	return sluice_bpf__open_opts(&opts);
-}
-
 static int open_and_load(struct datapath *dp, const struct datapath_options *options, bool gate, bool frags)
 {
-	_cleanup_fd_ int btf_fd = -1;
 	struct bpf_program *xdp[2];
 	int r;
 
-	dp->skel = open_skeleton(gate, &btf_fd);
+	if (!gate && dp->btf < 0)
+		dp->btf = empty_btf();
+	if (!gate && dp->btf < 0)
+		return dp->btf;
+	dp->skel = programs_open(dp);
 	if (!dp->skel)
 		return -errno;
 	xdp[0] = dp->skel->progs.slc_xdp_nogate;
@@ -222,11 +185,10 @@ int programs_load(struct datapath *dp, const struct datapath_options *options, c
 	libbpf_print_fn_t before = libbpf_set_print(keep_message);
 	bool gate = kernel_has_gate_fields(dp->modes.no_btf_why, sizeof(dp->modes.no_btf_why));
 	bool frags = kernel_takes_frags();
-	int r = gate ? 0 : own_btf(&dp->btf);
+	int r;
 
 	libbpf_said[0] = '\0';
-	if (r == 0)
-		r = open_and_load(dp, options, gate, frags);
+	r = open_and_load(dp, options, gate, frags);
 	if (r < 0 && gate && r != -ENOMEM && r != -EPERM) {
 		/* Fields are there but the verifier refuses how the gate reads them: every other stage still works. */
 		char first[WHY_LEN];
@@ -250,8 +212,7 @@ int programs_load(struct datapath *dp, const struct datapath_options *options, c
 int programs_load_egress(struct datapath *dp, char *why, size_t why_len)
 {
 	libbpf_print_fn_t before = libbpf_set_print(keep_message);
-	_cleanup_fd_ int btf_fd = -1;
-	struct sluice_bpf *skel = open_skeleton(!dp->modes.no_btf, &btf_fd);
+	struct sluice_bpf *skel = programs_open(dp);
 	struct bpf_program *prog;
 	int r = skel ? 0 : -errno;
 
