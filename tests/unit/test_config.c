@@ -192,7 +192,7 @@ static const struct bad {
 	/* order and dependence of keys */
 	{"low > high",
 	 HEAD "    accept_queue: {low: 95%, high: 90%}\n",
-	 {"test.yaml:5:", "accept_queue.low", "95%", "high: 90%", "at most high"}},
+	 {"test.yaml:5:", "accept_queue.low", "95%", "is above high: 90%", "at most high"}},
 	{"low > default high",
 	 HEAD "    accept_queue: {low: 95%}\n",
 	 {"test.yaml:5:25:", "accept_queue.low", "95%", "high: 90% (default)"}},
@@ -339,7 +339,7 @@ static const struct bad {
 	 {"test.yaml:6:12:", "class: is for action: class"}},
 	{"deny everyone",
 	 HEAD "trust:\n  - {cidr: 0.0.0.0/0, action: deny}\n",
-	 {"test.yaml:6:12:", "0.0.0.0/0", "deny everyone", "level NAME 4"}},
+	 {"test.yaml:6:12:", "0.0.0.0/0", "deny everyone", "sluicectl drain NAME"}},
 	{"deny everyone of IPv6",
 	 HEAD "trust:\n  - {cidr: \"::/0\", action: deny}\n",
 	 {"test.yaml:6:12:", "::/0", "deny everyone"}},

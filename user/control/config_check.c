@@ -57,10 +57,10 @@ static void check_pair(struct load *load, const struct pair *pair, const struct 
 	    low.n < high.n || (pair->equal && low.n == high.n))
 		return;
 	const struct setting *blame = below->line > above->line ? below : above;
-	report_error(load->report, blame->line, blame->column, "%s: %s%s is not below %s: %s%s; %s must be %s %s",
-		     below->path, below->value, below->line ? "" : " (default)", schema_name(above->key), above->value,
-		     above->line ? "" : " (default)", schema_name(below->key), pair->equal ? "at most" : "less than",
-		     schema_name(above->key));
+	report_error(load->report, blame->line, blame->column, "%s: %s%s is %s %s: %s%s; %s must be %s %s", below->path,
+		     below->value, below->line ? "" : " (default)", pair->equal ? "above" : "not below",
+		     schema_name(above->key), above->value, above->line ? "" : " (default)", schema_name(below->key),
+		     pair->equal ? "at most" : "less than", schema_name(above->key));
 }
 
 /* --- services --------------------------------------------------------------------------------------------------- */
@@ -371,7 +371,7 @@ const char *config_trust_problem(enum trust_action action, const struct cidr *ci
 	if (!covers_ipv4(cidr))
 		return NULL;
 	if (action == TRUST_DENY)
-		return "would deny everyone; deny prefixes, or stop a service by \"sluicectl level NAME 4\"";
+		return "would deny everyone; deny prefixes, or stop a service by \"sluicectl drain NAME\"";
 	return cidr->prefix < 96 ? "would take in IPv4 too; 2000::/3 is the IPv6 Internet" : NULL;
 }
 
