@@ -115,6 +115,7 @@ BAD_INPUT = {
     "deny everybody": (("deny", "0.0.0.0/0", *REASON), 1, ("cidr", "0.0.0.0/0", "--force")),
     "deny everybody of IPv6": (("deny", "::/0", *REASON), 1, ("cidr", "::/0", "--force")),
     "prefix too long": (("deny", "203.0.113.0/33", *REASON), 2, ("CIDR", "203.0.113.0/33", "0 to 32")),
+    "allow everybody": (("allow", "0.0.0.0/0", *REASON), 1, ("cidr", "0.0.0.0/0", "--force")),
     "no prefix at all": (("deny", "everybody", *REASON), 2, ("CIDR", "everybody", "accepted")),
     "allow without bound": (("allow", "192.0.2.0/24", "--ceiling", "unlimited", *REASON), 2, ("--ceiling", "unlimited")),
     "ceiling zero": (("allow", "192.0.2.0/24", "--ceiling", "0/s", *REASON), 2, ("--ceiling", "0/s")),

@@ -256,7 +256,11 @@ def test_requests_that_are_wrong_are_told_what_is_right(lab):
     assert "GET /v1/status" in error(sluice, "GET", "/v1/nothing", None, 404)["message"]
     assert error(sluice, "PUT", "/v1/status", None, 405)["accepted"] == "GET"
     assert "UTF-8" in error(sluice, "POST", "/v1/orders", b'{"action": "\xff\xfe"}', 400)["message"]
-    assert error(sluice, "POST", "/v1/orders", b"[1, 2]", 400)
+    array = error(sluice, "POST", "/v1/orders", b"[1, 2]", 400)
+    assert array["key"] == "body" and "object" in array["accepted"]
+    foreign = error(sluice, "GET", "/v1/sources?service=app&foo=1", None, 400)
+    assert (foreign["key"], foreign["value"], foreign["accepted"]) == ("foo", "1", "service=NAME&limit=N")
+    assert error(sluice, "GET", "/v1/status?verbose", None, 400)["accepted"] == "no parameters"
     assert error(sluice, "POST", "/v1/orders", b'{"action": "deny"', 400)
     assert error(sluice, "POST", "/v1/orders", b"x" * (2**20 + 1), 413)["accepted"]
     wrong = error(sluice, "GET", "/v1/services/ap", None, 404)
@@ -278,7 +282,9 @@ def test_requests_that_are_wrong_are_told_what_is_right(lab):
         ({"ceiling": "10/s"}, "ceiling"),
         ({"action": "allow", "ceiling": "0/s"}, "ceiling"),
         ({"action": "allow", "all_packets": True}, "all_packets"),
-        ({"action": "allow", "force": True}, "force"),
+        ({"action": "allow", "cidr": "0.0.0.0/0"}, "cidr"),
+        ({"action": "allow", "cidr": "::/0"}, "cidr"),
+        ({"action": "allow", "force": "yes"}, "force"),
         ({"all_packets": "true"}, "all_packets"),
         ({"force": 1}, "force"),
         ({"cdir": "x"}, "cdir"),
@@ -565,6 +571,26 @@ def test_c88_every_order_acts_when_the_call_returns(lab):
     assert not admitted(lab, source="198.18.0.2")
     release(sluice, allowed)
     assert not admitted(lab)
+
+
+@pytest.mark.parametrize("rate", [None, "20/s", "1/m", "50000/s"])
+def test_rates_that_are_named_as_accepted_are(lab, rate):
+    """Buckets of a service count in one unit: what it holds is said in figures, and these are right."""
+    sluice = lab.sluice(config({"source": {"rate": rate, "burst": 10} if rate else {}}))
+    refusals = 0
+    for wanted in ("100000000/s", "1/24h"):
+        body = {"service": "app", "set": {"source.rate": wanted, "source.burst": 1}, "reason": "test"}
+        status, answer = call(sluice, "POST", "/v1/limits", body)
+        if status == 200:
+            continue
+        refusals += 1
+        assert answer["error"]["key"] == "source.rate" and answer["error"]["value"] == wanted, answer
+        lowest, highest = answer["error"]["accepted"].split(" to ")
+        for accepted in (lowest, highest):
+            made = set_limits(sluice, {"source.rate": accepted, "source.burst": 1})
+            assert limits_of(sluice)["rate"] == accepted
+            release(sluice, made["override"])
+    assert refusals
 
 
 def test_ordered_total_has_its_burst_where_the_file_has_none(lab):

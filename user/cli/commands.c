@@ -124,11 +124,11 @@ const struct command commands[] = {
 	{
 		.path = "allow",
 		.args = {{"CIDR", KIND_CIDR, false, false}},
-		.options = BIT(ceiling) | BIT(for) | BIT(reason),
+		.options = BIT(ceiling) | BIT(for) | BIT(force) | BIT(reason),
 		.required = BIT(reason),
 		.summary = "let a prefix past every limit, up to a ceiling",
 		.text = "The ceiling is one bucket for the whole prefix: what is above it is refused as `ceiling`, so "
-			"that a forged source of the prefix cannot pass without bound.",
+			"that a forged source of the prefix cannot pass without bound. A prefix of length 0 needs --force.",
 		.examples = {"sluicectl allow 192.0.2.10/32 --ceiling 50/s --for 2h --reason 'health checks'"},
 		.method = "POST",
 		.target = "/v1/orders",
@@ -136,6 +136,7 @@ const struct command commands[] = {
 			   {"cidr", FROM_ARGUMENT, 0, NULL},
 			   {"ceiling", FROM_OPTION, OPT_ceiling, NULL},
 			   {"for", FROM_OPTION, OPT_for, NULL},
+			   {"force", FROM_SWITCH, OPT_force, NULL},
 			   {"reason", FROM_OPTION, OPT_reason, NULL}},
 		.show = show_order,
 	},

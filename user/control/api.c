@@ -155,6 +155,49 @@ static const char *query(void *arg, const char *key)
 	return MHD_lookup_connection_value(arg, MHD_GET_ARGUMENT_KIND, key);
 }
 
+/* As in "?service=NAME&limit=N". */
+static bool takes(const char *shown, const char *key)
+{
+	size_t len = strlen(key);
+
+	for (const char *at = strchr(shown, '?'); at; at = strchr(at + 1, '&')) {
+		if (strncmp(at + 1, key, len) == 0 && at[1 + len] == '=')
+			return true;
+	}
+	return false;
+}
+
+struct query_check {
+	const struct route *route;
+	struct problem *problem;
+	int err;
+};
+
+static enum MHD_Result check_one_query(void *arg, enum MHD_ValueKind kind, const char *key, const char *value)
+{
+	struct query_check *check = arg;
+	const char *accepted = strchr(check->route->shown, '?');
+	char quoted[QUOTE_LEN];
+
+	(void)kind;
+	if (takes(check->route->shown, key))
+		return MHD_YES;
+	check->err = problem_value(check->problem, MHD_HTTP_BAD_REQUEST, key, value,
+				   accepted ? accepted + 1 : "no parameters", NULL, "unknown parameter %s",
+				   quote(key, quoted));
+	return MHD_NO;
+}
+
+/* As with the keys of a body. What a scraper adds for its own purposes does no harm. */
+static int check_query(struct MHD_Connection *connection, const struct route *route, struct problem *problem)
+{
+	struct query_check check = {.route = route, .problem = problem};
+
+	if (!route->public)
+		MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, check_one_query, &check);
+	return check.err;
+}
+
 static uint32_t caller(struct MHD_Connection *connection)
 {
 	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -180,7 +223,9 @@ static int parse_body(const struct request *request, json_t **ret_body, struct p
 				   error.text);
 	if (!json_is_object(body)) {
 		json_decref(body);
-		return problem_say(problem, MHD_HTTP_BAD_REQUEST, "the body is JSON, but not an object");
+		return problem_value(problem, MHD_HTTP_BAD_REQUEST, "body", NULL,
+				     "an object, as in {\"key\": \"value\"}", NULL,
+				     "the body is JSON, but not an object");
 	}
 	*ret_body = body;
 	return 0;
@@ -215,7 +260,7 @@ static enum MHD_Result answer(struct daemon *d, struct MHD_Connection *connectio
 			      "the body is longer than 1 MiB");
 		return send_problem(connection, &problem, NULL);
 	}
-	if (parse_body(request, &body, &problem))
+	if (check_query(connection, route, &problem) || parse_body(request, &body, &problem))
 		return send_problem(connection, &problem, NULL);
 	call.segment = segment;
 	call.body = body;

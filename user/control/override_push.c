@@ -272,7 +272,7 @@ static int rule_of(struct daemon *d, const struct override *o, const struct slc_
 	rule.action = o->kind == OVERRIDE_deny ? SLC_ACTION_deny : SLC_ACTION_allow;
 	if (o->all_packets)
 		rule.flags |= SLC_RULE_ALL_PACKETS;
-	if (o->force && override_in_management(d, &o->cidr))
+	if (o->kind == OVERRIDE_deny && o->force && override_in_management(d, &o->cidr))
 		rule.flags |= SLC_RULE_FORCE;
 	if (o->kind == OVERRIDE_allow) {
 		err = bucket16("ceiling", &o->ceiling, o->burst, &interval16, &depth16, problem);

@@ -92,22 +92,39 @@ bool override_in_management(const struct daemon *d, const struct cidr *cidr)
 	return false;
 }
 
+/* Every IPv4 client, and perhaps more. */
+static bool is_everybody(const struct cidr *cidr)
+{
+	struct cidr all_v4 = {.prefix = 96};
+
+	memcpy(all_v4.addr, address_any_v4, sizeof(all_v4.addr));
+	return cidr->prefix == 0 || cidr_contains(cidr, &all_v4);
+}
+
+static int refuse_everybody(const struct override *o, struct problem *problem)
+{
+	bool deny = o->kind == OVERRIDE_deny;
+	const char *too = o->cidr.prefix == 0 ? " and every IPv6 client" : "";
+	char hint[64];
+
+	snprintf(hint, sizeof(hint), "if it is meant: force (sluicectl %s --force)", override_kind_names[o->kind]);
+	return problem_value(problem, 409, "cidr", o->subject, "a prefix that leaves somebody", hint,
+			     "%s %s %s every IPv4 client%s%s", override_kind_names[o->kind], o->subject,
+			     deny ? "refuses" : "lets", too, deny ? "" : " past every limit, up to the ceiling");
+}
+
 /*
  * Orders that are more likely a slip than a wish. Forced, one within a management prefix acts on it: nothing else can
  * be meant. A wider one leaves management reachable, so that nobody locks himself out.
  */
 int override_check_reach(const struct daemon *d, const struct override *o, struct problem *problem)
 {
-	struct cidr all_v4 = {.prefix = 96};
 	const char *hint = "if it is meant: force (sluicectl deny --force)";
 
+	if (override_is_order(o) && is_everybody(&o->cidr))
+		return refuse_everybody(o, problem);
 	if (o->kind != OVERRIDE_deny)
 		return 0;
-	memcpy(all_v4.addr, address_any_v4, sizeof(all_v4.addr));
-	if (cidr_contains(&o->cidr, &all_v4) || o->cidr.prefix == 0)
-		return problem_value(problem, 409, "cidr", o->subject, "a prefix that leaves somebody", hint,
-				     "deny %s refuses every IPv4 client%s", o->subject,
-				     o->cidr.prefix == 0 ? " and every IPv6 client" : "");
 	for (size_t i = 0; i < d->config->management_cidr_count; i++) {
 		const struct cidr *m = &d->config->management_cidrs[i];
 		char text[64];

@@ -36,7 +36,7 @@ struct override {
 	struct rate ceiling;
 	uint32_t burst; /* of the ceiling */
 	bool all_packets;
-	bool force; /* deny: meant, whatever override_check_reach() would say */
+	bool force; /* meant, whatever override_check_reach() would say */
 	char reason[REASON_MAX + 1];
 	uint32_t by_uid;
 	int64_t set_wall_ms;

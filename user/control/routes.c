@@ -239,9 +239,9 @@ static int order_values_of(const struct call *call, struct override *o, struct p
 	if (o->kind == OVERRIDE_deny && (ceiling || burst))
 		return problem_value(problem, 400, ceiling ? "ceiling" : "burst", NULL, "with action allow only", NULL,
 				     "a deny order has no %s", ceiling ? "ceiling" : "burst");
-	if (o->kind == OVERRIDE_allow && (all || force))
-		return problem_value(problem, 400, all ? "all_packets" : "force", "true", "with action deny only", NULL,
-				     "an allow order has no %s", all ? "all_packets" : "force");
+	if (o->kind == OVERRIDE_allow && all)
+		return problem_value(problem, 400, "all_packets", "true", "with action deny only", NULL,
+				     "an allow order has no all_packets");
 	if (ceiling && !json_is_string(ceiling))
 		return problem_value(problem, 400, "ceiling", NULL, "a text with a unit, as in \"1000/s\"", NULL,
 				     "ceiling: is not a text");
