@@ -9,8 +9,8 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -145,6 +145,26 @@ def test_c125_a_failing_start_leaves_the_old_in_force(lab):
     assert {s["name"] for s in sluice.status()["services"]} == {"app", "echo"}
 
 
+def lock_of(sluice):
+    """The file that says which process has the pins (user/datapath/lock.c)."""
+    return Path("/run/sluice") / (str(sluice.pins)[1:].replace("-", "--").replace("/", "-") + ".lock")
+
+
+def test_a_start_that_opens_nothing_leaves_no_lock(lab):
+    """Pins that cannot be: refused, and the lock's file goes; a running one has its own."""
+    sluice = lab.sluice(CONFIG, start=False)
+    sluice.pins = lab.directory / "pins"
+    sluice.write_config(CONFIG)
+    with pytest.raises(RuntimeError, match="not on a BPF file system"):
+        sluice.start()
+    assert not lock_of(sluice).exists()
+    running = lab.sluice(CONFIG)
+    assert int(lock_of(running).read_text()) == running.process.pid
+    running.stop()
+    running.namespace.run(BUILD / "sluicectl", "--socket", running.socket, "detach", "--pins", running.pins)
+    assert not lock_of(running).exists()
+
+
 def test_c125_a_failing_first_start_leaves_nothing(lab):
     """Refused late, by the last interface: programs, links and pins that were made before are taken back."""
     lab.gateway.ip("link add x0 type veth peer name x1")
@@ -156,6 +176,7 @@ def test_c125_a_failing_first_start_leaves_nothing(lab):
         sluice.start()
     assert sluice.process.wait(5) == 1
     assert not sluice.pins.exists()  # links live by their pins: none is at the cgroup2 root either
+    assert not lock_of(sluice).exists()
     assert program(lab, "g0") is None and program(lab, "x0") == foreign
     sluice.write_config({"services": [app(), udp], "interfaces": [{"name": "g0"}]})
     sluice.start()
@@ -559,11 +580,16 @@ def test_detach_touches_no_directory_but_pins(lab, tmp_path):
 def test_clean_end_keeps_or_detaches(lab):
     """control.on_exit: keep leaves everything in force; detach takes everything away."""
     sluice = lab.sluice(CONFIG)
+    assert lock_of(sluice).exists()
     assert sluice.stop() == 0
     assert program(lab, "g1")
+    assert not lock_of(sluice).exists()
+    sluice.start()
+    kill(sluice)
     sluice.write_config(CONFIG | {"control": {"on_exit": "detach"}})
     sluice.start()
+    assert int(lock_of(sluice).read_text()) == sluice.process.pid
     assert sluice.stop() == 0
     assert program(lab, "g1") is None
     assert not sluice.pins.exists()
-    subprocess.run(["true"], check=True)
+    assert not lock_of(sluice).exists()

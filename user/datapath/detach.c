@@ -194,8 +194,12 @@ int datapath_detach_all(const char *pins, char *why, size_t why_len)
 	size_t count;
 	int r;
 
-	if (stat(pins, &st) < 0)
-		return errno == ENOENT ? 0 : because(-errno, why, why_len, "%s: %s", pins, strerror(errno));
+	if (stat(pins, &st) < 0) {
+		if (errno != ENOENT)
+			return because(-errno, why, why_len, "%s: %s", pins, strerror(errno));
+		lock_remove(pins);
+		return 0;
+	}
 	if (!is_bpffs(pins))
 		return because(-EINVAL, why, why_len, "%s is not on a BPF file system: nothing of sluice can be in it",
 			       pins);

@@ -215,6 +215,7 @@ int events_open(struct datapath *dp);
 /* lock.c */
 int lock_pins(const char *pins, int *ret_fd, char *why, size_t why_len);
 void lock_remove(const char *pins); /* unless somebody holds it */
+void lock_forget(const char *pins, int fd); /* removes the file of a lock that we hold */
 /* cgroup.c */
 int cgroup2_open(int *ret_fd, char *why, size_t why_len);
 int egress_attach(struct datapath *dp, char *why, size_t why_len); /* dp->egress is loaded */

@@ -2,7 +2,8 @@
 /*
  * lock.c: one instance per pin directory. A bpffs holds no regular files, so the lock lies in /run/sluice, named after
  * the directory ("/" as "-", "-" as "--"); the kernel drops it with its holder, also after kill -9. The file goes with
- * a detach, while that holds the lock: who locked a file that is no longer there starts over.
+ * its holder's clean end and with a detach, while that holds the lock: who locked a file that is no longer there starts
+ * over.
  */
 #include "user/datapath/internal.h"
 
@@ -36,6 +37,14 @@ static bool is_still_at(int fd, const char *path)
 	return fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_ino == b.st_ino && a.st_dev == b.st_dev;
 }
 
+void lock_forget(const char *pins, int fd)
+{
+	char path[PATH_MAX];
+
+	if (lock_path(pins, path, sizeof(path)) == 0 && is_still_at(fd, path))
+		unlink(path);
+}
+
 void lock_remove(const char *pins)
 {
 	_cleanup_fd_ int fd = -1;
@@ -44,8 +53,8 @@ void lock_remove(const char *pins)
 	if (lock_path(pins, path, sizeof(path)) < 0)
 		return;
 	fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_still_at(fd, path))
-		unlink(path);
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+		lock_forget(pins, fd);
 }
 
 int lock_pins(const char *pins, int *ret_fd, char *why, size_t why_len)

@@ -259,6 +259,9 @@ int datapath_open(struct datapath **ret_dp, const struct datapath_options *optio
 	*ret_dp = dp;
 	return 0;
 fail:
+	/* Where nothing is pinned, nothing tells of this start: neither the directory nor the lock's file. */
+	if (dp->lock >= 0 && (!is_bpffs(dp->pins) || rmdir(dp->pins) == 0))
+		lock_forget(dp->pins, dp->lock);
 	datapath_close(&dp);
 	return r;
 }
@@ -282,6 +285,8 @@ void datapath_close(struct datapath **pdp)
 	maps_close(&dp->maps);
 	maps_close(&dp->old);
 	close_fd(&dp->btf);
+	if (dp->lock >= 0)
+		lock_forget(dp->pins, dp->lock);
 	close_fd(&dp->lock);
 	free(dp);
 	*pdp = NULL;
