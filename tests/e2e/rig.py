@@ -34,6 +34,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
+LOCKS = Path("/run/sluice")
 CLONE_NEWNET = 0x40000000
 SERVICE_V4 = "192.0.2.1"
 SERVICE_V6 = "2001:db8:a::1"
@@ -153,8 +154,20 @@ class Namespace:
         command("ip", "netns", "del", self.name, check=False)
 
 
+def remove_lock(pins):
+    """What a sluiced that was killed leaves; it is named after its pins (user/datapath/lock.c)."""
+    name = str(pins).lstrip("/").replace("-", "--").replace("/", "-")
+    (LOCKS / f"{name}.lock").unlink(missing_ok=True)
+
+
 def remove_orphans():
-    """Namespaces and pins of test runs that were killed: their names carry the number of a process that is gone."""
+    """
+    Namespaces, pins and locks of test runs that were killed: their names carry the number of a process that is gone.
+    """
+    for lock in LOCKS.glob("sys-fs-bpf-slc--*--*.lock"):
+        number = lock.name.split("--")[1]
+        if number.isdigit() and not Path("/proc", number).exists():
+            lock.unlink(missing_ok=True)
     for place in (Path("/run/netns"), Path("/sys/fs/bpf")):
         for entry in place.glob("slc-*-*") if place.exists() else ():
             number = entry.name.split("-")[1]
@@ -346,6 +359,7 @@ class Sluice:
         if self.pins.exists():
             self.namespace.run(BUILD / "sluicectl", "detach", "--pins", self.pins, check=False)
             shutil.rmtree(self.pins, ignore_errors=True)
+        remove_lock(self.pins)
 
 
 class Lab:
