@@ -202,7 +202,8 @@ const struct command commands[] = {
 		.args = {{"FILE", KIND_FILE, true, false}},
 		.summary = "check the daemon's file, or another, and put it in force as a whole",
 		.text = "On any error the configuration in force stays. Buckets, counters and overrides stay in any "
-			"case.",
+			"case. New interfaces are attached before those that left the file are released; one that is "
+			"not there, or cannot be attached, is an error.",
 		.examples = {"sluicectl config load", "sluicectl config load /etc/sluice/storm.yaml"},
 		.method = "POST",
 		.target = "/v1/config/load",

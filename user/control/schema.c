@@ -46,7 +46,8 @@ const struct schema_key schema[] = {
 	{"interfaces", KEY_LIST, KEY_REQUIRED, 1, 64, ITEMS(config, interfaces, interface_count), .id = "name",
 	 .help = "interfaces that the programs are attached to"},
 	{"interfaces.name", KEY_NAME, KEY_REQUIRED, 1, IF_NAMESIZE - 1, AT(interface_config, name),
-	 .help = "name of the interface"},
+	 .help = "name of the interface; one that is not there is an error in a load, and waited for at the start or "
+		 "when it vanishes later"},
 	{"interfaces.mode", KEY_WORD, .words = "auto|native|generic", .fallback = "auto", AT(interface_config, mode),
 	 .help = "XDP mode; auto: native, else generic"},
 	{"interfaces.dscp_trust", KEY_BOOL, KEY_LATER, .fallback = "false", .help = "believe DSCP marks from here"},
