@@ -57,7 +57,7 @@ static int one_row(struct bench *bench, size_t kind, unsigned cpus, double facto
 {
 	const struct pace pace = {
 		.rate = factor * EXACT_RATE,
-		.seconds = bench->results->quick ? 1 : 2,
+		.seconds = bench->results->quick ? 0.7 : 2,
 		.limit_rate = EXACT_RATE,
 		.limit_burst = EXACT_BURST,
 	};

@@ -123,6 +123,10 @@ int main(int argc, char **argv)
 			break;
 		case 'r':
 			results.rounds = (unsigned)atoi(optarg);
+			if (results.rounds < 1 || results.rounds > BENCH_MAX_ROUNDS) {
+				fprintf(stderr, "bench: --rounds %s: 1 to %d are accepted\n", optarg, BENCH_MAX_ROUNDS);
+				return 2;
+			}
 			break;
 		case 'P':
 			parts = optarg;
@@ -148,7 +152,7 @@ int main(int argc, char **argv)
 		results.rounds = results.quick ? 7 : 21;
 	results.cpus = sysconf(_SC_NPROCESSORS_ONLN) >= 2 ? 2 : 1;
 	results.live_cpus = results.quick ? 1 : results.cpus;
-	bench.deadline = start + (results.quick ? 20 : 240);
+	bench.deadline = start + (results.quick ? 14 : 200);
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
 	r = set_up(&bench, only_peers);

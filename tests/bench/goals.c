@@ -107,6 +107,10 @@ static void goal_established(const struct results *results, struct goal *goal)
 	append(goal, "live %+.0f ns, %+.0f for the program alone", live, median(alone, m));
 }
 
+/*
+ * From above only the interval between two readings of the counter is judged, the whole run being one of them: a frame
+ * that waits between its stamp and the limiter makes the generator's own span too short by that wait.
+ */
 static void goal_exact(const struct results *results, struct goal *goal)
 {
 	double lowest = INFINITY, worst = -INFINITY;
