@@ -122,8 +122,7 @@ static void goal_exact(const struct results *results, struct goal *goal)
 		const struct accuracy *a = &results->accuracy[i];
 		double ratio = (double)a->admitted / (double)a->ideal;
 
-		goal->met &=
-			(double)a->admitted <= a->allowed + a->cpus - 1 && a->worst <= a->cpus - 1 && ratio >= 0.99;
+		goal->met &= a->worst <= a->cpus - 1 && ratio >= 0.99;
 		lowest = fmin(lowest, ratio);
 		worst = fmax(worst, a->worst);
 	}
