@@ -777,6 +777,55 @@ def test_orders_that_end_without_a_daemon_uncover_what_is_below(lab):
 # --- drain --------------------------------------------------------------------------------------------------------------------------
 
 
+def test_a_burst_at_the_bulkhead_gets_its_limit_of_places(lab):
+    """Handshakes under way and connections that came of them are counted once: 100 means 100, at once."""
+    lab.service(TO, echo=True, backlog=511)
+    sluice = lab.sluice(config({"total": {"concurrent": 100}}))
+    wait_for(lambda: queue(sluice)["listeners"] == 1, "listener seen")
+    with contextlib.ExitStack() as held:
+        with lab.clients_ns.entered():
+            burst = [held.enter_context(socket.socket()) for _ in range(120)]
+        for i, s in enumerate(burst):
+            s.setblocking(False)
+            s.bind((f"198.18.1.{i}", 0))
+        for s in burst:
+            with contextlib.suppress(BlockingIOError):
+                s.connect((SERVICE_V4, PORT))
+        time.sleep(0.7)  # a client whose SYN was refused sends it again after 1 s
+        connected = sum(s.getsockopt(socket.SOL_TCP, socket.TCP_INFO, 1) == b"\x01" for s in burst)
+        assert 99 <= connected <= 101, detail(sluice)["refused"]  # one more per further CPU
+        assert detail(sluice)["refused"]["bulkhead_full"] >= 120 - connected
+
+
+def test_dry_run_refuses_nothing_when_the_lease_is_over(lab):
+    """A service that is only being watched stays reachable when its watcher dies, under the strictest fail-safe too."""
+    lab.service(TO)
+    closed = {"failsafe": {"lease": "1s", "on_loss": "closed"}}
+    sluice = lab.sluice(config({"dry_run": "all"}, **closed))
+    assert admitted(lab)
+    sluice.stop(signal.SIGKILL)
+    time.sleep(1.5)
+    assert all(admitted(lab) for _ in range(3))
+    sluice.write_config(config(**closed))
+    sluice.start()
+    assert admitted(lab)
+    sluice.stop(signal.SIGKILL)
+    wait_for(lambda: not admitted(lab), "without dry_run it is closed", 4)
+
+
+def test_a_wildcard_service_leaves_forwarded_connections_alone(lab):
+    """"*" is every address of the gateway, not of the hosts behind it."""
+    behind = lab.namespace_behind("behind", "b0", "10.99.0")
+    for namespace in (lab.gateway, behind):
+        namespace.sysctl("net.ipv4.ip_forward", 1)
+    lab.service(TO)
+    lab.service(f"10.99.0.130:{PORT}", namespace=behind)
+    sluice = lab.sluice(config({"source": {"rate": "1/10s", "burst": 1}}))
+    assert all(admitted(lab, to=("10.99.0.130", PORT)) for _ in range(5))
+    assert detail(sluice)["attempts"] == 0
+    assert admitted(lab) and not admitted(lab)
+
+
 def test_drain_refuses_new_ones_and_shows_open_ones_falling(lab):
     lab.service(TO, echo=True)
     sluice = lab.sluice(config())
