@@ -463,6 +463,28 @@ def test_c107_a_load_with_the_new_name_of_an_interface(lab):
     assert not program(lab, "x0.7") and program(lab, "g0")
 
 
+def test_c107_a_start_with_other_interfaces(lab):
+    """The file changed, and an interface was renamed, while no daemon ran: as if it had been loaded."""
+    lab.gateway.ip("link add x0 type veth peer name x1")
+    sluice = lab.sluice(of("g0", "g1", "x0"), interfaces=("g0", "g1", "x0"))
+    first = program(lab, "x0")
+    kill(sluice)
+    lab.gateway.ip("link set x0 name y0.1")
+    sluice.write_config(of("g0", "g0"))
+    with pytest.raises(RuntimeError, match="stands twice"):
+        sluice.start()
+    assert program(lab, "g1") and program(lab, "y0.1") == first  # a start that fails takes nothing away
+    watch = NeverUnfiltered(lab, "y0.1")
+    sluice.write_config(of("g0", "y0.1"))
+    sluice.start()
+    assert not program(lab, "g1") and "g1: no longer in the configuration" in sluice.log()
+    assert attached(sluice, "y0.1")["program_id"] == first
+    watch.check()
+    assert {pin.name for pin in sluice.pins.glob("link_xdp_*")} == {"link_xdp_g0", "link_xdp_y0%2e1"}
+    load(sluice, of("g0"))
+    assert not program(lab, "y0.1")
+
+
 def test_c130_a_first_udp_service_that_cannot_be_counted(lab):
     """What may fail is done before the swap: the error says that the old file is in force, and it is."""
     sluice = lab.sluice(CONFIG, start=False)

@@ -292,6 +292,8 @@ static int start(struct daemon *d, struct config **config, char *why, size_t why
 		err = start_loop(d);
 	if (!err)
 		err = api_serve(d, why, why_len);
+	if (!err)
+		interfaces_release_strays(d);
 	return err;
 }
 

@@ -298,6 +298,32 @@ void interfaces_commit(struct daemon *d, struct interfaces_change *change, struc
 	change->list = NULL;
 }
 
+#define STRAYS_MAX 128
+
+void interfaces_release_strays(struct daemon *d)
+{
+	struct attached_interface list[STRAYS_MAX];
+	size_t count = datapath_interfaces(d->dp, list, STRAYS_MAX);
+
+	for (size_t i = 0; i < count; i++) {
+		const struct interface *heir = holder(d->interfaces, d->interface_count, list[i].ifindex);
+		const char *name = list[i].name;
+		int err;
+
+		if (named(d->interfaces, d->interface_count, name))
+			continue;
+		err = heir ? datapath_forget_interface(d->dp, name) : datapath_detach_interface(d->dp, name);
+		if (err)
+			log_warning("interface %s: attached by an earlier run, not in the configuration, and it cannot "
+				    "be detached: %s",
+				    name, strerror(-err));
+		else if (heir)
+			log_info("interface %s: is %s now, with the program it has", name, heir->config.name);
+		else
+			log_warning("interface %s: no longer in the configuration, detached", name);
+	}
+}
+
 /* --- what happens to them ---------------------------------------------------------------------------------------------- */
 
 /*

@@ -29,6 +29,8 @@ int interfaces_prepare(struct daemon *d, const struct config *config, struct int
 		       struct diag *diag);
 void interfaces_commit(struct daemon *d, struct interfaces_change *change, struct diag *diag);
 void interfaces_abort(struct daemon *d, struct interfaces_change *change);
+/* After a start: what an earlier run attached to interfaces that the file no longer names is released. */
+void interfaces_release_strays(struct daemon *d);
 
 /* `first`: the start, where a failure is one. Else failures are tried again with a growing pause. */
 int interfaces_reconcile(struct daemon *d, uint64_t now_ns, bool first, char *why, size_t why_len);

@@ -124,6 +124,12 @@ int datapath_attach(struct datapath *dp, const char *ifname, int mode_wanted, st
 int datapath_detach_interface(struct datapath *dp, const char *ifname);
 /* A name of an interface that another name was attached by too: the program stays, by that one. */
 int datapath_forget_interface(struct datapath *dp, const char *ifname);
+/* Names that our links are pinned by, also of earlier starts. ifindex 0: the device is gone. Returns their number. */
+struct attached_interface {
+	char name[16];
+	int ifindex;
+};
+size_t datapath_interfaces(const struct datapath *dp, struct attached_interface *list, size_t max);
 int datapath_attach_sockops(struct datapath *dp, char *why, size_t why_len);
 /*
  * Removes programs, links, maps and pins under `pins`; works without a running daemon and without datapath_open().

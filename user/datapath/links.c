@@ -10,6 +10,7 @@
 
 #include <dirent.h>
 #include <linux/bpf.h>
+#include <net/if.h>
 #include <string.h>
 
 #include "sluice.skel.h"
@@ -39,6 +40,46 @@ int interface_pin_path(char *buf, size_t len, const char *pins, const char *ifna
 	}
 	name[n] = '\0';
 	return pin_path(buf, len, pins, XDP_PREFIX, name);
+}
+
+/* The interface of a pin's name; false if it is none of these. */
+static bool interface_of_pin(const char *pin, char name[IF_NAMESIZE])
+{
+	size_t n = 0;
+
+	if (strncmp(pin, XDP_PREFIX, strlen(XDP_PREFIX)) != 0)
+		return false;
+	for (pin += strlen(XDP_PREFIX); *pin && n < IF_NAMESIZE - 1; pin++) {
+		bool special = strncmp(pin, "%2e", 3) == 0 || strncmp(pin, "%25", 3) == 0;
+
+		name[n++] = !special ? *pin : pin[2] == 'e' ? '.' : '%';
+		pin += special ? 2 : 0;
+	}
+	name[n] = '\0';
+	return n && !*pin;
+}
+
+size_t datapath_interfaces(const struct datapath *dp, struct attached_interface *list, size_t max)
+{
+	DIR *dir = opendir(dp->pins);
+	struct dirent *entry;
+	size_t count = 0;
+
+	while (dir && count < max && (entry = readdir(dir))) {
+		struct attached_interface *found = &list[count];
+		struct bpf_link_info info = {0};
+		_cleanup_fd_ int fd = -1;
+		char path[PATH_MAX];
+
+		if (!interface_of_pin(entry->d_name, found->name) ||
+		    pin_path(path, sizeof(path), dp->pins, "", entry->d_name) < 0 || link_open(path, &fd, &info) < 0)
+			continue;
+		found->ifindex = info.type == BPF_LINK_TYPE_XDP ? (int)info.xdp.ifindex : 0;
+		count++;
+	}
+	if (dir)
+		closedir(dir);
+	return count;
 }
 
 int link_info(int fd, struct bpf_link_info *ret_info)
