@@ -191,28 +191,40 @@ int parse_rate(const char *text, struct rate *ret_rate, char *why, size_t why_le
 	return problem ? refuse(why, why_len, text, problem, rate_accepted) : 0;
 }
 
-/* Hundredths from up to two digits after the point. */
-const char *unit_percent(const char *text, uint16_t *ret_hundredths)
+/* A number with up to `digits` digits after the point, in units of the last of them; *p is left behind it. */
+static const char *fixed_point(const char **p, int digits, const char *not_one, const char *finer, uint64_t *ret_whole,
+			       uint64_t *ret_part)
 {
-	const char *p = text;
-	uint64_t whole, part = 0;
+	const char *text = *p, *point;
 
-	switch (number(&p, &whole)) {
+	*ret_part = 0;
+	switch (number(p, ret_whole)) {
 	case NUMBER_NONE:
-		return *text == '-' || !*text ? not_a_number(text) : "is not a percentage";
+		return *text == '-' || !*text ? not_a_number(text) : not_one;
 	case NUMBER_HUGE:
 		return "is too large";
 	case NUMBER_OK:
 		break;
 	}
-	if (*p == '.') {
-		const char *digits = ++p;
+	if (**p != '.')
+		return NULL;
+	point = ++*p;
+	if (number(p, ret_part) == NUMBER_NONE || *p - point > digits)
+		return finer;
+	for (ptrdiff_t i = *p - point; i < digits; i++)
+		*ret_part *= 10;
+	return NULL;
+}
 
-		if (number(&p, &part) == NUMBER_NONE || p - digits > 2)
-			return "is finer than 0.01%";
-		if (p - digits == 1)
-			part *= 10;
-	}
+/* Hundredths from up to two digits after the point. */
+const char *unit_percent(const char *text, uint16_t *ret_hundredths)
+{
+	const char *p = text, *problem;
+	uint64_t whole, part;
+
+	problem = fixed_point(&p, 2, "is not a percentage", "is finer than 0.01%", &whole, &part);
+	if (problem)
+		return problem;
 	if (!*p)
 		return "has no unit";
 	if (strcmp(p, "%"))
@@ -273,25 +285,12 @@ int parse_count(const char *text, uint64_t min, uint64_t max, uint64_t *ret_coun
 
 const char *unit_number(const char *text, uint64_t *ret_thousandths)
 {
-	const char *p = text;
-	uint64_t whole, part = 0;
+	const char *p = text, *problem;
+	uint64_t whole, part;
 
-	switch (number(&p, &whole)) {
-	case NUMBER_NONE:
-		return *text == '-' || !*text ? not_a_number(text) : "is not a number";
-	case NUMBER_HUGE:
-		return "is too large";
-	case NUMBER_OK:
-		break;
-	}
-	if (*p == '.') {
-		const char *digits = ++p;
-
-		if (number(&p, &part) == NUMBER_NONE || p - digits > 3)
-			return "is finer than 0.001";
-		for (ptrdiff_t i = p - digits; i < 3; i++)
-			part *= 10;
-	}
+	problem = fixed_point(&p, 3, "is not a number", "is finer than 0.001", &whole, &part);
+	if (problem)
+		return problem;
 	if (*p)
 		return "has a unit or other text";
 	if (whole > UINT64_MAX / 1000 - 1)
