@@ -8,6 +8,7 @@
 #define SLC_CONN_H
 
 #include "cold.h"
+#include "decision.h"
 #include "flow_table.h"
 #include "peer.h"
 #include "pending.h"
@@ -81,18 +82,6 @@ static __always_inline void slc_source_closed(const struct slc_conn *conn, __u64
 		slc_cold_open(cold, conn->cold >> 24, -1);
 }
 
-/* The decision in force, or NULL where the lease has lapsed: the same that the packet path goes by. */
-static __always_inline const struct slc_decision_half *slc_decision_of(__u32 state, __u64 now)
-{
-	const struct slc_decision *decision = bpf_map_lookup_elem(&slc_decision, &state);
-	const struct slc_decision_half *half;
-
-	if (!decision)
-		return NULL;
-	half = &decision->half[READ_ONCE(decision->word) & 1];
-	return now < READ_ONCE(half->valid_until_ns) ? half : NULL;
-}
-
 /* Class of the SYN that opened it, and how long ago that was; one less under way. */
 static __always_inline __u8 slc_handshake_note(const struct slc_peer *peer, struct slc_signals *signals, __u32 seq,
 					       __u64 now)
@@ -100,7 +89,7 @@ static __always_inline __u8 slc_handshake_note(const struct slc_peer *peer, stru
 	__u64 hash = slc_peer_flow(peer, seq), when, took;
 	__u32 state = peer->state;
 	struct slc_total *total = bpf_map_lookup_elem(&slc_total, &state);
-	const struct slc_flow *flow = slc_flow_find(peer->control, hash, now);
+	const struct slc_flow *flow = slc_flow_find(slc_flow_set_of(peer->control, hash), hash, now);
 	union slc_flow_head head;
 	__u32 bin;
 
@@ -112,7 +101,7 @@ static __always_inline __u8 slc_handshake_note(const struct slc_peer *peer, stru
 	when = READ_ONCE(flow->last_ns);
 	took = now - when;
 	if (head.admitted)
-		slc_slice_count(total, slc_decision_of(peer->state, now), when, head.class, 1);
+		slc_slice_count(total, slc_decision_of(state, now), when, head.class, 1);
 	bin = slc_hist_bin(took);
 	if (bin < SLC_HIST)
 		__sync_fetch_and_add(&signals->handshake[head.class & 3][bin], 1);

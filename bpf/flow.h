@@ -78,18 +78,13 @@ static __always_inline int slc_stage_repeat(struct xdp_md *ctx, struct slc_attem
 static __always_inline void slc_flow_record(struct slc_attempt *a)
 {
 	struct slc_flow *victim = a->flow;
-	union slc_flow_head old, next = {};
+	union slc_flow_head old;
 
 	if (!victim)
 		return;
 	old.word = READ_ONCE(victim->head.word);
-	next.tag = a->flow_hash >> 32;
-	next.last_ms = slc_ticks(a->now);
-	next.passes = 1;
-	next.salt = a->salt;
 	a->counters->flow_evicted += slc_flow_live(victim, old, a->now);
-	__sync_val_compare_and_swap(&victim->head.word, old.word, next.word);
-	WRITE_ONCE(victim->last_ns, a->now);
+	slc_flow_put(victim, old, (union slc_flow_head){.salt = a->salt}, a->flow_hash, a->now);
 }
 
 /* Class and admission of the pass: sockops reads both at establishment. */

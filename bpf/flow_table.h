@@ -63,9 +63,8 @@ static __always_inline __u32 slc_flow_way(const struct slc_flow_set *set, __u32 
 	return best;
 }
 
-static __always_inline struct slc_flow *slc_flow_find(const struct slc_control *control, __u64 flow_hash, __u64 now)
+static __always_inline struct slc_flow *slc_flow_find(struct slc_flow_set *set, __u64 flow_hash, __u64 now)
 {
-	struct slc_flow_set *set = slc_flow_set_of(control, flow_hash);
 	__u32 way;
 
 	if (!set)
@@ -74,6 +73,17 @@ static __always_inline struct slc_flow *slc_flow_find(const struct slc_control *
 	if (!(way & SLC_FLOW_FOUND))
 		return NULL;
 	return &set->way[way & (SLC_FLOW_WAYS - 1)];
+}
+
+/* A first pass takes this way over, unless another CPU was quicker. */
+static __always_inline void slc_flow_put(struct slc_flow *flow, union slc_flow_head old, union slc_flow_head next,
+					 __u64 flow_hash, __u64 now)
+{
+	next.tag = flow_hash >> 32;
+	next.last_ms = slc_ticks(now);
+	next.passes = 1;
+	if (__sync_val_compare_and_swap(&flow->head.word, old.word, next.word) == old.word)
+		WRITE_ONCE(flow->last_ns, now);
 }
 
 #endif /* SLC_FLOW_TABLE_H */

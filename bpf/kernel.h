@@ -45,7 +45,6 @@ struct tcp_request_sock {
 
 /* enum of include/net/tcp_states.h, which UAPI does not export */
 enum {
-	SLC_TCP_ESTABLISHED = 1,
 	SLC_TCP_TIME_WAIT = 6,
 	SLC_TCP_LISTEN = 10,
 	SLC_TCP_NEW_SYN_RECV = 12,

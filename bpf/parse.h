@@ -124,7 +124,6 @@ enum {
 #define SLC_TCP_FIN 0x01
 #define SLC_TCP_SYN 0x02
 #define SLC_TCP_RST 0x04
-#define SLC_TCP_PSH 0x08
 #define SLC_TCP_ACK 0x10
 
 /* A complete partition of the flags; PSH and URG never decide, ECE and CWR are not looked at. */

@@ -58,6 +58,16 @@ static __always_inline __u32 slc_source_charge(struct slc_attempt *a, struct slc
 	return slc_source_take(set, hash >> 40, a->now >> (a->policy->shift & 63) & SLC_TAT_MASK, interval, depth);
 }
 
+/* What a bucket said (enum slc_taken and flags). */
+static __always_inline int slc_source_verdict(struct slc_attempt *a, __u32 r)
+{
+	if (r & SLC_CONTENDED)
+		REFUSE(a, contended);
+	if (r & SLC_EMPTY)
+		REFUSE(a, rate_limited);
+	return SLC_NEXT;
+}
+
 SLC_STAGE_FN __u64 slc_source_vlan(const struct slc_attempt *a)
 {
 	return slc_hash_source(a->control->secret, &a->key, a->policy->uid, a->pkt.vlan, SLC_TIER_OWN);
@@ -73,11 +83,7 @@ SLC_STAGE_FN int slc_source_wide(struct slc_attempt *a)
 	slc_addr_mask(&wide, a->policy->wide_v4_prefix, a->policy->wide_v6_prefix);
 	hash = slc_hash_source(a->control->secret, &wide, a->policy->uid, slc_key_vlan(a), SLC_TIER_WIDE);
 	r = slc_source_charge(a, slc_source_set(a, hash), hash, a->policy->wide_interval, a->policy->wide_depth);
-	if (r & SLC_CONTENDED)
-		REFUSE(a, contended);
-	if (r & SLC_EMPTY)
-		REFUSE(a, rate_limited);
-	return SLC_NEXT;
+	return slc_source_verdict(a, r);
 }
 
 /* Interval and depth that hold for this source. Returns 0 where it is unlimited. */
@@ -109,6 +115,7 @@ static __always_inline int slc_stage_source(struct slc_attempt *a)
 	__u64 interval, depth, hash = a->source;
 	struct slc_set *set = a->sources;
 	__u32 r;
+	int reason;
 
 	if (!slc_source_limit(a, &interval, &depth))
 		return SLC_NEXT;
@@ -121,11 +128,8 @@ static __always_inline int slc_stage_source(struct slc_attempt *a)
 	r = slc_source_charge(a, set, hash, interval, depth);
 	a->seen_before = !!(r & SLC_SEEN_BEFORE);
 	a->counters->inherited += !!(r & SLC_INHERITED);
-	if (r & SLC_CONTENDED)
-		REFUSE(a, contended);
-	if (r & SLC_EMPTY)
-		REFUSE(a, rate_limited);
-	return a->policy->flags & SLC_P_WIDE ? slc_source_wide(a) : SLC_NEXT;
+	reason = slc_source_verdict(a, r);
+	return reason == SLC_NEXT && a->policy->flags & SLC_P_WIDE ? slc_source_wide(a) : reason;
 }
 
 static __always_inline int slc_stage_concurrency(struct slc_attempt *a)

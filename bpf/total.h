@@ -12,7 +12,6 @@
 #define SLC_TOTAL_H
 
 #include "attempt.h"
-#include "flow.h"
 
 #define SLC_RESERVED 4
 
@@ -60,6 +59,16 @@ static __always_inline __u64 slc_share_interval(const struct slc_attempt *a, con
 	return inverse == SLC_NO_SHARE ? 0 : (l->interval >> 8) * inverse + ((l->interval & 255) * inverse >> 8);
 }
 
+/* Named after the term that binds: the law's cut, or the configured rate. */
+static __always_inline int slc_total_refuse(struct slc_attempt *a, _Bool law)
+{
+	if (law)
+		REFUSE(a, shed);
+	else
+		REFUSE(a, service_rate);
+	return SLC_NEXT;
+}
+
 SLC_STAGE_FN int slc_stage_total(struct slc_attempt *a)
 {
 	__u64 now16 = slc_now16(a), tat = READ_ONCE(a->total->tat16), share;
@@ -77,11 +86,7 @@ SLC_STAGE_FN int slc_stage_total(struct slc_attempt *a)
 		return SLC_NEXT;
 	}
 	a->unasked = 1; /* in a dry run it goes on, and must not be refused at commit */
-	if (l.law)
-		REFUSE(a, shed);
-	else
-		REFUSE(a, service_rate);
-	return SLC_NEXT;
+	return slc_total_refuse(a, l.law);
 }
 
 /* Takes what the stage peeked at. Another CPU may have been quicker: then it is refused after all. */
@@ -108,11 +113,7 @@ SLC_STAGE_FN int slc_total_commit(struct slc_attempt *a)
 	}
 	if (taken == SLC_TAKEN)
 		return SLC_NEXT;
-	if (l.law)
-		REFUSE(a, shed);
-	else
-		REFUSE(a, service_rate);
-	return SLC_NEXT;
+	return slc_total_refuse(a, l.law);
 }
 
 #endif /* SLC_TOTAL_H */

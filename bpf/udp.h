@@ -8,9 +8,9 @@
 
 #include "flow_table.h"
 
-static __always_inline _Bool slc_udp_answered(const struct slc_control *control, __u64 flow_hash, __u64 now)
+static __always_inline _Bool slc_udp_answered(struct slc_flow_set *set, __u64 flow_hash, __u64 now)
 {
-	const struct slc_flow *flow = slc_flow_find(control, flow_hash, now);
+	const struct slc_flow *flow = slc_flow_find(set, flow_hash, now);
 
 	return flow && flow->head.admitted && now - READ_ONCE(flow->last_ns) < SLC_UDP_ANSWERED_NS;
 }
@@ -19,18 +19,13 @@ static __always_inline void slc_udp_stamp(const struct slc_control *control, __u
 {
 	struct slc_flow_set *set = slc_flow_set_of(control, flow_hash);
 	struct slc_flow *flow;
-	union slc_flow_head old, next = {};
+	union slc_flow_head old;
 
 	if (!set)
 		return;
 	flow = &set->way[slc_flow_way(set, flow_hash >> 32, now) & (SLC_FLOW_WAYS - 1)];
 	old.word = READ_ONCE(flow->head.word);
-	next.tag = flow_hash >> 32;
-	next.last_ms = slc_ticks(now);
-	next.passes = 1;
-	next.admitted = 1;
-	if (__sync_val_compare_and_swap(&flow->head.word, old.word, next.word) == old.word)
-		WRITE_ONCE(flow->last_ns, now);
+	slc_flow_put(flow, old, (union slc_flow_head){.admitted = 1}, flow_hash, now);
 }
 
 #endif /* SLC_UDP_H */

@@ -11,6 +11,7 @@
 #include "attempt.h"
 #include "breaker.h"
 #include "bulkhead.h"
+#include "decision.h"
 #include "flow.h"
 #include "forward.h"
 #include "gate.h"
@@ -97,7 +98,7 @@ static __always_inline int attempt(struct xdp_md *ctx, struct slc_attempt *a, in
 		slc_stage_source(a); /* it pays, whatever the bucket says */
 		return SLC_anomalous;
 	}
-	if (kind == SLC_KIND_UDP && slc_udp_answered(a->control, a->flow_hash, a->now))
+	if (kind == SLC_KIND_UDP && slc_udp_answered(a->flows, a->flow_hash, a->now))
 		return SLC_answered;
 	reason = slc_stage_trust(a);
 	if (reason == SLC_allowed)
@@ -118,20 +119,16 @@ static __always_inline int attempt(struct xdp_md *ctx, struct slc_attempt *a, in
 static __always_inline _Bool attempt_load(struct slc_attempt *a, const struct slc_service *service)
 {
 	__u32 policy = service->policy, state = service->state;
-	struct slc_decision *decision;
 	struct slc_override *override;
 
 	a->state = state;
 	a->policy = bpf_map_lookup_elem(&slc_policy, &policy);
 	a->counters = bpf_map_lookup_elem(&slc_counters, &state);
 	a->total = bpf_map_lookup_elem(&slc_total, &state);
-	decision = bpf_map_lookup_elem(&slc_decision, &state);
 	override = bpf_map_lookup_elem(&slc_override, &state);
-	if (!a->policy || !a->counters || !a->total || !decision || !override)
+	if (!a->policy || !a->counters || !a->total || !override)
 		return 0;
-	a->decision = &decision->half[READ_ONCE(decision->word) & 1];
-	if (a->now >= READ_ONCE(a->decision->valid_until_ns))
-		a->decision = NULL;
+	a->decision = slc_decision_of(state, a->now);
 	a->override = &override->half[READ_ONCE(override->word) & 1];
 	return 1;
 }
@@ -229,9 +226,7 @@ static __always_inline int pipeline(struct xdp_md *ctx, _Bool gate)
 	a.control = control;
 	a.global = global;
 	a.snapshot = active & 1;
-	a.flows = NULL;
 	a.flow = NULL;
-	a.sources = NULL;
 	a.head_age = 0;
 	a.backlog = a.backlog_max = a.predicted = 0;
 	a.class = SLC_CLASS_stranger;

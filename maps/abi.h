@@ -448,7 +448,6 @@ struct slc_mark { /* slc_marks: on the listener, cloned to its children */
 #define SLC_C_OPEN (1u << 0) /* counted in open */
 #define SLC_C_HELD (1u << 1) /* counted in held */
 #define SLC_C_SOURCE (1u << 2) /* counted in the cold entry */
-#define SLC_C_RESET (1u << 3) /* a RST ended it */
 
 struct slc_conn { /* slc_conns: on the connection */
 	__u32 uid;
