@@ -12,17 +12,7 @@
 
 #include "user/control/compile.h"
 #include "user/control/config.h"
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define HOLDS(what)                                                                               \
-	do {                                                                                      \
-		if (!(what)) {                                                                    \
-			fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #what); \
-			abort();                                                                  \
-		}                                                                                 \
-	} while (0)
+#include "tests/fuzz/fuzz.h"
 
 /* --- single values: what is accepted is shown in a form that is accepted as the same ------------------------------- */
 

@@ -12,17 +12,7 @@
 #include "bpf/parse.h"
 #include "tests/bpf/packet.c" /* compiled in: under the fuzzer's instrumentation */
 #include "tests/bpf/parse_cases.h"
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define HOLDS(what)                                                                               \
-	do {                                                                                      \
-		if (!(what)) {                                                                    \
-			fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #what); \
-			abort();                                                                  \
-		}                                                                                 \
-	} while (0)
+#include "tests/fuzz/fuzz.h"
 
 struct result {
 	int kind;

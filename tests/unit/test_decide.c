@@ -10,23 +10,13 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/dice.h"
 #include "user/decide/completion.h"
 #include "user/decide/known.h"
 #include "user/decide/quantile.h"
 
 #define MS 1000000ULL
 #define S 1000000000ULL
-
-/* xorshift64*: the same history on every run */
-static uint64_t seed = 0x9e3779b97f4a7c15ULL;
-
-static uint64_t dice(uint64_t below)
-{
-	seed ^= seed >> 12;
-	seed ^= seed << 25;
-	seed ^= seed >> 27;
-	return (seed * 0x2545f4914f6cdd1dULL >> 16) % below;
-}
 
 /* --- bins ---------------------------------------------------------------------------------------------------------- */
 

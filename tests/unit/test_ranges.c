@@ -11,19 +11,9 @@
 #include <cmocka.h>
 
 #include "bpf/bucket.h"
+#include "tests/unit/dice.h"
 #include "user/datapath/ranges.h"
 #include "user/datapath/unit.h"
-
-/* xorshift64*: the same history on every run */
-static uint64_t seed = 0x9e3779b97f4a7c15ULL;
-
-static uint64_t dice(uint64_t below)
-{
-	seed ^= seed >> 12;
-	seed ^= seed << 25;
-	seed ^= seed >> 27;
-	return (seed * 0x2545f4914f6cdd1dULL >> 16) % below;
-}
 
 /* --- layout ---------------------------------------------------------------------------------------------------------- */
 

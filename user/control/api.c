@@ -14,6 +14,7 @@
 #include "user/control/log.h"
 #include "user/control/scope.h"
 #include "user/control/status.h"
+#include "user/directories.h"
 
 #define JSON_TYPE "application/json"
 #define CONNECTIONS_MAX 64
@@ -342,21 +343,6 @@ static void completed(void *arg, struct MHD_Connection *connection, void **state
 
 /* --- sockets -------------------------------------------------------------------------------------------------------------- */
 
-static int make_parent(const char *path)
-{
-	char dir[108];
-
-	for (size_t i = 1; path[i] && i < sizeof(dir); i++) {
-		if (path[i] != '/')
-			continue;
-		memcpy(dir, path, i);
-		dir[i] = '\0';
-		if (mkdir(dir, 0755) < 0 && errno != EEXIST)
-			return -errno;
-	}
-	return 0;
-}
-
 /* A socket file that nobody serves is left from a daemon that was killed. */
 static int clear_stale(const struct sockaddr_un *address)
 {
@@ -406,7 +392,7 @@ static int listen_unix(struct daemon *d, const char *group, int *ret_fd, char *w
 
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s", d->socket);
 	if (!err)
-		err = make_parent(d->socket);
+		err = make_parents(d->socket, 0755);
 	if (!err)
 		err = clear_stale(&address);
 	if (!err)

@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <sqlite3.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "user/control/scope.h"
+#include "user/directories.h"
 
 #define FORMAT 1
 
@@ -55,24 +55,6 @@ static int error_of(int rc)
 	}
 }
 
-static int make_directories(const char *path)
-{
-	char part[512];
-	size_t len = strlen(path);
-
-	if (len >= sizeof(part))
-		return -ENAMETOOLONG;
-	for (size_t i = 1; i <= len; i++) {
-		if (path[i] != '/' && path[i] != '\0')
-			continue;
-		memcpy(part, path, i);
-		part[i] = '\0';
-		if (mkdir(part, 0750) < 0 && errno != EEXIST)
-			return -errno;
-	}
-	return 0;
-}
-
 static int read_format(void *arg, int columns, char **values, char **names)
 {
 	(void)columns;
@@ -118,13 +100,15 @@ static void put_aside(const char *path)
 	}
 }
 
+#define DIRECTORY_MAX 511 /* leaves room for the names put_aside() makes */
+
 int journal_open(const char *directory, struct journal **ret_journal, int *ret_reset, char *why, size_t why_len)
 {
 	struct journal *journal = NULL;
 	char path[560];
-	int err = make_directories(directory), reset = 0;
+	int err = strlen(directory) > DIRECTORY_MAX ? -ENAMETOOLONG : make_directories(directory, 0750), reset = 0;
 
-	snprintf(path, sizeof(path), "%s/journal.db", directory);
+	snprintf(path, sizeof(path), "%.*s/journal.db", DIRECTORY_MAX, directory);
 	if (!err)
 		journal = calloc(1, sizeof(*journal));
 	if (!err && !journal)

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include "user/directories.h"
+
 #define USUAL_PLACE "/sys/fs/bpf"
 
 bool is_bpffs(const char *path)
@@ -24,24 +26,6 @@ static bool is_below(const char *path, const char *dir)
 	return strncmp(path, dir, n) == 0 && (path[n] == '/' || path[n] == '\0');
 }
 
-static int make_directories(const char *path)
-{
-	char part[PATH_MAX];
-	size_t len = strlen(path);
-
-	if (len >= sizeof(part))
-		return -ENAMETOOLONG;
-	for (size_t i = 1; i <= len; i++) {
-		if (path[i] != '/' && path[i] != '\0')
-			continue;
-		memcpy(part, path, i);
-		part[i] = '\0';
-		if (mkdir(part, 0700) < 0 && errno != EEXIST)
-			return -errno;
-	}
-	return 0;
-}
-
 int bpffs_prepare(const char *pins, char *why, size_t why_len)
 {
 	int r;
@@ -55,7 +39,7 @@ int bpffs_prepare(const char *pins, char *why, size_t why_len)
 			       "cannot mount the BPF file system at %s: %s; needs CAP_SYS_ADMIN, or "
 			       "`mount -t bpf bpf %s` beforehand",
 			       USUAL_PLACE, strerror(errno), USUAL_PLACE);
-	r = make_directories(pins);
+	r = make_directories(pins, 0700);
 	if (r < 0)
 		return because(r, why, why_len,
 			       "pins: cannot make %s: %s; names with a dot are not allowed on a BPF file system", pins,

@@ -173,7 +173,6 @@ int datapath_counters(const struct datapath *dp, uint16_t state, struct slc_coun
 int datapath_counters_per_cpu(const struct datapath *dp, uint16_t state, struct slc_counters *ret, size_t cpus);
 size_t datapath_cpus(const struct datapath *dp); /* possible */
 const struct slc_signals *datapath_signals(const struct datapath *dp, uint16_t state); /* mapped, live */
-const struct slc_total *datapath_total(const struct datapath *dp, uint16_t state); /* mapped, live */
 const struct slc_control *datapath_control(const struct datapath *dp); /* mapped, live */
 /* Tokens a source has now, in 1/1000, and its cold entry if any (-ENOENT: never seen). */
 int datapath_source(const struct datapath *dp, const struct slc_policy *policy, const uint8_t addr[16], uint16_t vlan,

@@ -40,11 +40,6 @@ const struct slc_signals *datapath_signals(const struct datapath *dp, uint16_t s
 	return state < SLC_STATES ? &dp->signals[state] : NULL;
 }
 
-const struct slc_total *datapath_total(const struct datapath *dp, uint16_t state)
-{
-	return state < SLC_STATES ? &dp->total[state] : NULL;
-}
-
 const struct slc_control *datapath_control(const struct datapath *dp)
 {
 	return dp->control;
