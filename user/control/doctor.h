@@ -15,6 +15,8 @@
 #include "user/control/sockdiag.h"
 #include "user/datapath/datapath.h"
 
+#include "user/datapath/ethtool.h"
+
 enum doctor_level { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL };
 
 struct doctor_finding {
@@ -72,7 +74,7 @@ struct doctor_interface {
 	const char *name;
 	int type; /* ARPHRD_*; -1: there is no such interface */
 	int mtu;
-	char driver[32];
+	char driver[ETHTOOL_DRIVER_LEN];
 	bool member; /* of a bond */
 	enum doctor_offload lro, gro_hw, rx_checksum, tx_checksum;
 };

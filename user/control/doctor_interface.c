@@ -4,57 +4,34 @@
  * offloads); sluiced falls back to generic mode then, which works and costs more. Features come from ethtool.
  */
 #include <errno.h>
-#include <linux/ethtool.h>
-
-#include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "user/control/doctor_look.h"
+#include "user/datapath/ethtool.h"
 
 /* What fits in one page beside headroom and skb_shared_info, on most drivers: above it native mode needs xdp.frags. */
 #define ONE_PAGE_MTU 3498
 
 /* --- looking ------------------------------------------------------------------------------------------------- */
 
-static int ethtool(int fd, const char *name, void *command)
+static enum doctor_offload state_of(bool on, bool fixed)
 {
-	struct ifreq request = {0};
-
-	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
-	request.ifr_data = command;
-	return ioctl(fd, SIOCETHTOOL, &request) ? -errno : 0;
+	if (fixed)
+		return on ? OFFLOAD_FIXED_ON : OFFLOAD_FIXED_OFF;
+	return on ? OFFLOAD_ON : OFFLOAD_OFF;
 }
 
-static uint32_t feature_count(int fd, const char *name)
+static void note_offload(const char *feature, bool on, bool fixed, void *arg)
 {
-	struct {
-		struct ethtool_sset_info info;
-		uint32_t count;
-	} ask = {.info = {.cmd = ETHTOOL_GSSET_INFO, .sset_mask = 1ULL << ETH_SS_FEATURES}};
+	struct doctor_interface *interface = arg;
+	enum doctor_offload state = state_of(on, fixed);
 
-	return ethtool(fd, name, &ask) || !ask.info.sset_mask ? 0 : ask.count;
-}
-
-/* The state of one named feature: bit `index` of the words that ETHTOOL_GFEATURES gives. */
-static enum doctor_offload state_of(const struct ethtool_gfeatures *features, uint32_t index)
-{
-	const struct ethtool_get_features_block *block = &features->features[index / 32];
-	uint32_t bit = 1u << index % 32;
-	bool on = block->active & bit;
-	bool fixed = !(block->available & bit) || (block->never_changed & bit);
-
-	return fixed ? on ? OFFLOAD_FIXED_ON : OFFLOAD_FIXED_OFF : on ? OFFLOAD_ON : OFFLOAD_OFF;
-}
-
-static void name_offload(struct doctor_interface *interface, const char *feature, enum doctor_offload state)
-{
 	if (!strcmp(feature, "rx-lro"))
 		interface->lro = state;
 	else if (!strcmp(feature, "rx-gro-hw"))
@@ -67,36 +44,9 @@ static void name_offload(struct doctor_interface *interface, const char *feature
 
 static void read_features(int fd, struct doctor_interface *interface)
 {
-	uint32_t count = feature_count(fd, interface->name), blocks = (count + 31) / 32;
-	struct ethtool_gstrings *names = calloc(1, sizeof(*names) + (size_t)count * ETH_GSTRING_LEN);
-	struct ethtool_gfeatures *features = calloc(1, sizeof(*features) + blocks * sizeof(features->features[0]));
-
-	if (count && names && features) {
-		names->cmd = ETHTOOL_GSTRINGS;
-		names->string_set = ETH_SS_FEATURES;
-		names->len = count;
-		features->cmd = ETHTOOL_GFEATURES;
-		features->size = blocks;
-		if (!ethtool(fd, interface->name, names) && !ethtool(fd, interface->name, features)) {
-			interface->tx_checksum = OFFLOAD_OFF;
-			for (uint32_t i = 0; i < names->len && i < features->size * 32; i++) {
-				char feature[ETH_GSTRING_LEN + 1] = "";
-
-				memcpy(feature, names->data + (size_t)i * ETH_GSTRING_LEN, ETH_GSTRING_LEN);
-				name_offload(interface, feature, state_of(features, i));
-			}
-		}
-	}
-	free(names);
-	free(features);
-}
-
-static void read_driver(int fd, struct doctor_interface *interface)
-{
-	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
-
-	if (!ethtool(fd, interface->name, &info))
-		snprintf(interface->driver, sizeof(interface->driver), "%.31s", info.driver);
+	if (ethtool_features(fd, interface->name, note_offload, interface) == 0 &&
+	    interface->tx_checksum == OFFLOAD_UNKNOWN)
+		interface->tx_checksum = OFFLOAD_OFF;
 }
 
 /* By socket, not from /sys: that shows the interfaces of the namespace it was mounted in. */
@@ -123,7 +73,7 @@ void doctor_look_interface(struct doctor_report *report, const char *name, bool 
 		read_link(fd, &interface);
 		if (interface.type >= 0) {
 			read_features(fd, &interface);
-			read_driver(fd, &interface);
+			ethtool_driver(fd, name, interface.driver);
 		}
 		close(fd);
 	}

@@ -5,10 +5,12 @@
 
 #include <stddef.h>
 
+#include "user/datapath/ethtool.h"
+
 struct device {
 	int type; /* ARPHRD_* */
 	int mtu;
-	char driver[32]; /* "" if the device does not tell */
+	char driver[ETHTOOL_DRIVER_LEN]; /* "" if the device does not tell */
 	char offloads[256]; /* receive offloads that are on and may stand in the way of XDP: "name [fixed], ..." */
 };
 
