@@ -14,7 +14,6 @@
 #include "maps/abi.h"
 #include "user/control/sockdiag.h"
 #include "user/datapath/datapath.h"
-
 #include "user/datapath/ethtool.h"
 
 enum doctor_level { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL };
