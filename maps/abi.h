@@ -11,10 +11,11 @@
 
 #include <linux/types.h>
 
+#include "outcomes.h"
 #include "reasons.h"
 
 #define SLC_ABI_MAJOR 1 /* a change makes pins of the other major unusable as they are */
-#define SLC_ABI_MINOR 0 /* additions at the end: pins are adopted */
+#define SLC_ABI_MINOR 1 /* additions at the end: pins are adopted */
 #define SLC_MAGIC 0x534c5543u /* "SLUC" */
 
 #define SLC_STATES 256 /* state slots; slot 0 counts what belongs to no service */
@@ -30,6 +31,18 @@
 #define SLC_FLOW_WAYS 4
 #define SLC_SLICES 16 /* slices of "under way within H" */
 #define SLC_HIST 256 /* handshake bins: 16 per octave from 2^16 ns (65 us) to 2^32 ns (4.3 s) */
+#define SLC_DIST_OCTAVE 32 /* bins per octave of struct slc_dist: 3 % wide */
+#define SLC_DIST_FIRST 14 /* 2^14 ns (16 us): everything below is in bin 0 */
+#define SLC_DIST_BINS (22 * SLC_DIST_OCTAVE) /* to 2^36 ns (69 s); the last one is open */
+#define SLC_CELLS 256 /* sources by 8 bits of their keyed hash: who weighs how much in a window */
+#define SLC_TURN_SLOT_NS 100000000ULL /* turns by time of their last request byte */
+#define SLC_TURN_SLOTS 1280 /* 128 s: more than twice the longest timeout */
+#define SLC_TIMEOUT_MAX_NS 60000000000ULL
+#define SLC_OWED_SLOTS 32 /* of 2^owed_shift ns: who owes what, coarsely */
+#define SLC_OWED_CELLS 64 /* cell >> 2 */
+#define SLC_PROBES 16 /* slots of slc_probe */
+#define SLC_HTTP_CODES 16
+#define SLC_YOUNG_NS 10000000000ULL /* a connection younger than this is one that refusing SYNs could have spared */
 #define SLC_NAME_LEN 32 /* service name with its NUL */
 #define SLC_FOREVER 0xffffffffffffffffULL /* until_ns of an order without --for */
 
@@ -70,7 +83,8 @@ struct slc_global {
 	__u64 reset_interval16; /* RSTs of the whole host */
 	__u64 reset_depth16;
 	__u64 netns_cookie; /* of the namespace of `netns: host` services */
-	__u64 pad[2];
+	__u64 hold_ns; /* failsafe.hold: how long the floor of an open breaker outlives the lease */
+	__u16 dscp_ifindex[4]; /* interfaces whose DSCP marks are believed; 0: none */
 };
 
 enum slc_on_loss { SLC_ON_LOSS_static, SLC_ON_LOSS_pass, SLC_ON_LOSS_closed };
@@ -142,6 +156,7 @@ struct slc_trust_key {
 	__u8 addr[16];
 };
 #define SLC_SCOPE_ALL 0xffffffffu
+#define SLC_SCOPE_DSCP 0xfffffffdu /* sources whose DSCP marks are believed */
 #define SLC_SCOPE_OWN 0xfffffffeu /* the gateway's own and its routers' addresses: never reset */
 
 struct slc_order_key {
@@ -187,6 +202,7 @@ struct slc_rule {
 #define SLC_P_VLAN (1u << 8) /* source key includes the VLAN id */
 #define SLC_P_NETNS (1u << 9) /* listener in the namespace nsid */
 #define SLC_P_MIN_SHARE (1u << 10) /* some class has a minimum share */
+#define SLC_P_DYED (1u << 11) /* breaker.probe: dyed */
 
 #define SLC_NO_SHARE 0xffffffffu
 
@@ -233,7 +249,17 @@ struct slc_policy {
 #define SLC_D_SOURCE (1u << 0) /* source_interval binds beside the static one */
 #define SLC_D_TOTAL (1u << 1) /* total_interval16 binds beside the static one */
 #define SLC_D_OPEN (1u << 2) /* breaker open */
+#define SLC_D_HALF_OPEN (1u << 3) /* breaker half-open: by ticket only */
+#define SLC_D_RAMP (1u << 4) /* total_interval16 is the ramp of a breaker that has closed: refused as circuit_open */
+#define SLC_D_PRESSURE \
+	(1u << 5) /* turns in flight over the limit, or a law cuts: what fails now, fails under pressure */
+#define SLC_D_LISTENED (1u << 6) /* a listener was seen: a SYN without one is an outcome */
+#define SLC_D_SHADOW (1u << 7) /* metrics-only: nothing of the breaker is enforced */
 
+/*
+ * With SLC_D_OPEN or SLC_D_HALF_OPEN total_interval16 is the floor that holds for failsafe.hold after the lease has
+ * lapsed (~0: none), and does not bind before.
+ */
 struct slc_decision_half {
 	__u64 valid_until_ns;
 	__u32 flags; /* SLC_D_* */
@@ -246,11 +272,15 @@ struct slc_decision_half {
 	__u32 slices; /* H in slices, 1 to SLC_SLICES - 1 */
 	__u64 handshake_ns; /* H, largest of the classes */
 	__u32 listeners; /* that share the service's SYNs (SO_REUSEPORT), at least 1 */
-	__u32 pad[3];
+	__u8 probes; /* half-open: tickets and probes at most, 1 to SLC_PROBES */
+	__u8 reserved; /* of these for known-good sources: slots 0 to reserved - 1 */
+	__u16 pad;
+	__u32 ticket_ms; /* an unfinished ticket is free again after this */
+	__u32 pad2;
 };
 
 struct slc_decision {
-	__u64 word; /* {generation:32, 0:31, index:1}; written last */
+	__u64 word; /* {generation:32, 0:31, index:1}; written last. The generation grows by 1 with each state of the breaker */
 	__u64 pad[7];
 	struct slc_decision_half half[2];
 };
@@ -321,7 +351,7 @@ struct slc_cold {
 	__u32 attempts; /* sampled refused ones are scaled */
 	__u32 refused;
 	__u32 established;
-	__u32 good; /* connections closed without RST by either side */
+	__u32 good; /* answered turns; opaque: connections closed without RST by either side */
 	__u32 pad;
 	__u64 good_since_ns; /* first good one */
 	__u64 seen_ns; /* last touch */
@@ -353,7 +383,8 @@ union slc_flow_head {
 		__u64 class : 2;
 		__u64 admitted : 1; /* every stage let it through at its last pass */
 		__u64 salt : 1; /* which salt its dice use */
-		__u64 spare : 4;
+		__u64 generation : 3; /* of the breaker at the last pass, modulo 8 */
+		__u64 pressure : 1; /* last passed under pressure */
 		__u64 tag : 32;
 	};
 	__u64 word;
@@ -412,6 +443,38 @@ struct slc_counters {
 
 /* --- slc_signals: [state slot], kernel writes, atomics --------------------------------------------------------------- */
 
+/*
+ * Outcomes are filed with the generation under which the turn began: rows 0 and 1 by its low bit where it is still the
+ * current one, row `other` where it is not, and row `pressure` what was admitted under pressure, whatever its generation.
+ * The controller takes what has grown since its last tick.
+ */
+enum slc_row { SLC_ROW_even, SLC_ROW_odd, SLC_ROW_other, SLC_ROW_pressure, SLC_ROW_COUNT };
+
+/* Whose failure it is. Proven: the source is known-good, or had a good turn before. */
+enum slc_grade { SLC_GRADE_proven, SLC_GRADE_unproven, SLC_GRADE_pressure, SLC_GRADE_COUNT };
+
+struct slc_cell { /* outcomes of the sources in this cell, without those under pressure */
+	__u32 success;
+	__u32 failure; /* by proven sources */
+	__u32 unproven; /* failures by the others */
+	__u32 slow;
+};
+
+/*
+ * Turns whose last request byte came in this slot's 100 ms, monotone: started, and of these finished within timeout. A
+ * slot does not change any more once it is older than timeout; what it has grown by since the last round, started less
+ * finished, is unanswered. A further request byte takes the turn from its slot (finished) and puts it in a later one.
+ */
+struct slc_turns {
+	__u32 started;
+	__u32 finished;
+};
+
+struct slc_dist { /* log-linear; atomics, so that a reading may be some counts behind */
+	__u64 sum_ns;
+	__u32 bin[SLC_DIST_BINS];
+};
+
 struct slc_signals {
 	__u32 uid; /* whose connections these are: late closes of a former owner are not counted */
 	__u32 pad;
@@ -424,6 +487,22 @@ struct slc_signals {
 	__u64 ring_full; /* listeners without an arrival ring: head age off for them */
 	__u64 unmatched; /* established without a flow record: SYN cookie, eviction, before the start */
 	__u32 handshake[SLC_CLASS_COUNT][SLC_HIST]; /* last SYN -> ESTABLISHED */
+	/* since ABI 1.1 */
+	__u64 turns_begun;
+	__u64 turns_ended; /* begun - ended: in flight, an answer is owed */
+	__u64 turns_young; /* begun on connections younger than SLC_YOUNG_NS */
+	__u64 last_answer_ns; /* last first byte of an answer */
+	__u64 retransmits; /* segments sent again, counted at close */
+	__u64 known_success[2], known_failure[2]; /* by known-good sources, by generation & 1 */
+	__u64 outcomes[SLC_ROW_COUNT][SLC_OUTCOME_COUNT];
+	struct slc_cell cells[2][SLC_CELLS]; /* by generation & 1 */
+	__u32 no_listener_s[SLC_CELLS]; /* second of the last no_listener */
+	struct slc_turns started[SLC_GRADE_COUNT]
+				[SLC_TURN_SLOTS]; /* [last request byte / SLC_TURN_SLOT_NS % SLC_TURN_SLOTS] */
+	__u32 owed[2][SLC_OWED_SLOTS][SLC_OWED_CELLS]; /* started - finished; grades proven and unproven */
+	struct slc_dist latency; /* last request byte -> first of the answer */
+	struct slc_dist tls; /* the same of TLS handshake turns */
+	struct slc_dist rtt; /* smoothed RTT at the end of turns and connections */
 };
 
 /* --- slc_arrivals: [listener cookie], kernel writes -------------------------------------------------------------------- */
@@ -456,6 +535,117 @@ struct slc_conn { /* slc_conns: on the connection */
 	__u8 flags; /* SLC_C_* */
 	__u64 cold; /* keyed hash of the source key: finds the cold entry again */
 	__u64 established_ns;
+};
+
+/*
+ * slc_turn_of: on connections of services whose turns are measured. Written by cgroup_skb in both directions and by
+ * sockops; ingress runs before the socket's lock is taken, so that two packets of one connection may race: a turn may be
+ * timed by the earlier of two simultaneous bytes, never counted twice.
+ */
+#define SLC_T_OWED (1u << 0) /* a request has begun and no byte of its answer was seen */
+#define SLC_T_ANSWERING (1u << 1) /* tls: answered, the end of the longest silence is not known yet */
+#define SLC_T_TLS (1u << 2) /* first client byte was 0x16, or turns: tls */
+#define SLC_T_HANDSHAKE (1u << 3) /* tls: this turn belongs to the handshake */
+#define SLC_T_CLIENT_RST (1u << 4) /* the client sent RST */
+#define SLC_T_CLIENT_FIN (1u << 5) /* the client sent FIN, before the service did */
+#define SLC_T_PROVEN (1u << 6) /* known-good, or had a good turn */
+#define SLC_T_KNOWN (1u << 7) /* known-good */
+#define SLC_T_PRESSURE (1u << 8) /* the turn in hand began under pressure */
+#define SLC_T_HAD_TURN (1u << 9)
+#define SLC_T_PROBE (1u << 10) /* holds slot `probe` of slc_probe */
+#define SLC_T_GREETING (1u << 11) /* server-first: the service speaks first */
+
+struct slc_turn {
+	__u32 uid;
+	__u16 state;
+	__u8 cell;
+	__u8 probe; /* slot of slc_probe, with SLC_T_PROBE */
+	__u32 flags; /* SLC_T_* */
+	__u32 generation; /* under which the turn in hand began */
+	__u64 begun_ns; /* last request byte of the turn in hand */
+	__u64 last_ns; /* tls: last byte in either direction */
+	__u64 answer_ns; /* tls: end of the longest silence so far */
+	__u64 silence_ns; /* tls: the longest so far */
+	__u64 established_ns;
+	__u64 cold; /* keyed hash of the source key */
+	__u64 noted_ns; /* when `good` was last written to the cold entry */
+	__u32 good; /* good turns not written there yet */
+	__u32 rcv_high, snd_high; /* sequence number after the newest payload byte */
+	__u32 pad;
+};
+
+/* --- slc_measure: [state slot], user writes ---------------------------------------------------------------------------- */
+
+enum slc_turns_mode {
+	SLC_TURNS_auto,
+	SLC_TURNS_request_response,
+	SLC_TURNS_tls,
+	SLC_TURNS_server_first,
+	SLC_TURNS_opaque
+};
+
+/* What an outcome is at this service. Of its own map: policies are found by address, this by the slot a socket keeps. */
+struct slc_measure {
+	__u32 uid;
+	__u8 turns; /* enum slc_turns_mode */
+	__u8 owed_shift; /* 2^this ns >= timeout / 8 */
+	__u8 http; /* number of http_codes; 0: answers are not read */
+	__u8 pad;
+	__u32 failures; /* bit per enum slc_outcome that is a failure here */
+	__u32 pad2;
+	__u64 slow_after_ns;
+	__u64 timeout_ns; /* at most SLC_TIMEOUT_MAX_NS */
+	__u16 http_codes[SLC_HTTP_CODES];
+};
+
+/* --- slc_probe: [state slot], kernel writes ------------------------------------------------------------------------------- */
+
+/*
+ * free     may be claimed; so may one of another generation, a ticket or idle probe past its deadline
+ * ticket   a SYN was let through, its handshake is under way
+ * probe    established, owes nothing yet
+ * owed     established, owes an answer; past its deadline it has failed
+ * success, failure: how it ended; stays until the generation changes. A neutral end frees the slot.
+ */
+enum slc_slot_state {
+	SLC_SLOT_free,
+	SLC_SLOT_ticket,
+	SLC_SLOT_probe,
+	SLC_SLOT_owed,
+	SLC_SLOT_success,
+	SLC_SLOT_failure,
+};
+
+union slc_slot {
+	struct {
+		__u64 tag : 32; /* of the flow: hash >> 32 */
+		__u64 generation : 24; /* modulo 2^24 */
+		__u64 state : 8; /* enum slc_slot_state */
+	};
+	__u64 word;
+};
+
+struct slc_probe {
+	union slc_slot slot[SLC_PROBES];
+	__u64 deadline_ns[SLC_PROBES];
+	__u64 granted; /* tickets */
+	__u64 returned; /* of these, never established */
+	__u64 established;
+	__u64 succeeded, failed, neutral;
+	__u64 invited; /* strangers' first SYNs, dropped so that they repeat */
+	__u64 dscp_ignored; /* DSCP marks from where they are not believed */
+};
+
+/* --- slc_udp_turns: [flow hash], kernel writes: UDP requests not answered yet ---------------------------------------------- */
+
+#define SLC_UDP_TURNS 16384
+
+struct slc_udp_turn {
+	__u64 begun_ns;
+	__u16 state;
+	__u8 cell;
+	__u8 flags; /* low bits of SLC_T_*: SLC_T_PROVEN and SLC_T_KNOWN */
+	__u32 generation;
 };
 
 /* --- slc_events: ring buffer ---------------------------------------------------------------------------------------------- */
@@ -524,6 +714,14 @@ SLC_ASSERT_SIZE(struct slc_flow_set, 64);
 SLC_ASSERT_SIZE(struct slc_total, 64 + 64 + 256);
 SLC_ASSERT_SIZE(struct slc_arrivals, 48 + 8 * SLC_RING);
 SLC_ASSERT_SIZE(struct slc_conn, 24);
+SLC_ASSERT_SIZE(struct slc_cell, 16);
+SLC_ASSERT_SIZE(struct slc_turns, 8);
+SLC_ASSERT_SIZE(struct slc_dist, 8 + 4 * SLC_DIST_BINS);
+SLC_ASSERT_SIZE(struct slc_turn, 88);
+SLC_ASSERT_SIZE(struct slc_measure, 64);
+SLC_ASSERT_SIZE(union slc_slot, 8);
+SLC_ASSERT_SIZE(struct slc_probe, 2 * 128 + 64);
+SLC_ASSERT_SIZE(struct slc_udp_turn, 16);
 SLC_ASSERT_SIZE(struct slc_event, 80);
 
 #endif /* SLC_ABI_H */

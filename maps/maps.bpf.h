@@ -207,6 +207,40 @@ struct {
 	__type(value, struct slc_budget);
 } slc_budget __weak SEC(".maps");
 
+/* User writes: what an outcome is, per service. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SLC_STATES);
+	__type(key, __u32);
+	__type(value, struct slc_measure);
+} slc_measure __weak SEC(".maps");
+
+/* Kernel writes: half-open tickets and probes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SLC_STATES);
+	__type(key, __u32);
+	__type(value, struct slc_probe);
+} slc_probe __weak SEC(".maps");
+
+/* Kernel writes: UDP requests not answered yet. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, SLC_UDP_TURNS);
+	__type(key, __u64);
+	__type(value, struct slc_udp_turn);
+} slc_udp_turns __weak SEC(".maps");
+
+/* On connections of services whose turns are measured. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct slc_turn);
+} slc_turn_of __weak SEC(".maps");
+
 /* On listeners; user space marks those from before the start. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);

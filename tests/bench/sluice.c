@@ -119,7 +119,7 @@ static int decide(struct sluice *s)
 
 	for (size_t i = 0; !r && i < sizeof(services) / sizeof(services[0]); i++) {
 		r = policy_of(s, services[i].port, &policy);
-		r = r ?: datapath_push_decision(s->dp, policy.state, &half);
+		r = r ?: datapath_push_decision(s->dp, policy.state, &half, 0);
 	}
 	return r;
 }

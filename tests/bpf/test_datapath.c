@@ -704,11 +704,11 @@ static void pushes_are_double_buffered(void **state)
 	int fd = pinned("slc_decision");
 
 	(void)state;
-	ok(datapath_push_decision(dp, 5, &half));
+	ok(datapath_push_decision(dp, 5, &half, 0));
 	assert_int_equal(bpf_map_lookup_elem(fd, &key, &in_map), 0);
 	assert_true(in_map.word == 1 && in_map.half[1].level == 2 && in_map.half[0].level == 0);
 	half.level = 3;
-	ok(datapath_push_decision(dp, 5, &half));
+	ok(datapath_push_decision(dp, 5, &half, 0));
 	assert_int_equal(bpf_map_lookup_elem(fd, &key, &in_map), 0);
 	assert_true(in_map.word == 0 && in_map.half[0].level == 3 && in_map.half[1].level == 2);
 	close(fd);
@@ -720,7 +720,7 @@ static void pushes_are_double_buffered(void **state)
 	assert_int_equal(datapath_control(dp)->salt_index, 0);
 	ok(datapath_set_salt(dp, 99));
 	assert_true(datapath_control(dp)->salt_index == 1 && datapath_control(dp)->salt[1] == 99);
-	assert_int_equal(datapath_push_decision(dp, SLC_STATES, &half), -EINVAL);
+	assert_int_equal(datapath_push_decision(dp, SLC_STATES, &half, 0), -EINVAL);
 	shut(&dp);
 }
 

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "maps/abi.h"
+#include "user/decide/breaker.h"
 
 /* A rate is `count` events per `per_ns`; "20/s" is {20, 1e9}, "1/m" {1, 60e9}. Absent: !set. */
 struct rate {
@@ -76,6 +77,17 @@ struct service_config {
 	uint64_t target_ns, max_wait_ns, deadline_ns;
 	enum action action;
 	struct rate reset_rate;
+	enum profile { PROFILE_NONE, PROFILE_API, PROFILE_TRANSACTION, PROFILE_BATCH } profile;
+	size_t *depends_on; /* indices in config.services; no cycles */
+	size_t depends_count;
+	uint8_t turns; /* enum slc_turns_mode */
+	uint16_t http_codes[SLC_HTTP_CODES];
+	size_t http_code_count; /* 0: answers are not read */
+	uint64_t slow_after_ns, timeout_ns;
+	bool slow_is_failure;
+	uint32_t failures; /* bit per enum slc_outcome: breaker.failures and slow_is resolved */
+	bool has_breaker; /* a breaker: block is there */
+	struct breaker_config breaker; /* complete also without a block: then enforce is false */
 	int line; /* of the entry in the file, for later messages */
 };
 
@@ -93,6 +105,7 @@ struct trust_config {
 struct interface_config {
 	char name[IF_NAMESIZE];
 	enum { MODE_AUTO, MODE_NATIVE, MODE_GENERIC } mode;
+	bool dscp_trust;
 };
 
 struct class_config {
@@ -134,6 +147,8 @@ struct config {
 	size_t management_port_count;
 	struct cidr *management_cidrs;
 	size_t management_cidr_count;
+	struct cidr *dscp_trust; /* sources whose DSCP marks are believed */
+	size_t dscp_trust_count;
 	bool fragments_drop, ip_options_drop, unparseable_pass;
 	uint32_t sources, flows; /* table sizes, entries */
 	struct rate events;

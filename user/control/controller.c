@@ -84,7 +84,7 @@ int controller_decide(struct daemon *d, uint64_t began_ns)
 		return -ETIME;
 	}
 	for (size_t i = 0; i < d->service_count; i++)
-		datapath_push_decision(d->dp, d->services[i]->policy.state, &d->services[i]->decision);
+		datapath_push_decision(d->dp, d->services[i]->policy.state, &d->services[i]->decision, 0);
 	return datapath_renew_lease(d->dp, until_ns);
 }
 

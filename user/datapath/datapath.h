@@ -34,8 +34,10 @@ struct datapath_modes {
 	bool migrated; /* pins of another ABI: buckets and counters were copied */
 	bool no_btf; /* gate off: no kernel BTF or fields missing */
 	bool no_cgroup2; /* connection counting off */
+	bool no_turns; /* cgroup_skb refused: answers are not timed, outcomes of connections alone */
 	char no_btf_why[WHY_LEN];
 	char no_cgroup2_why[WHY_LEN];
+	char no_turns_why[WHY_LEN];
 	uint64_t build_id; /* of the loaded programs: hash of their instructions' tags */
 	uint16_t pinned_major, pinned_minor; /* found at start */
 };
@@ -62,6 +64,7 @@ void datapath_probe(struct datapath_features *ret_features);
 
 struct snapshot_service {
 	struct slc_policy policy; /* uid, state, shift, set_base and set_mask are filled by datapath_apply() */
+	struct slc_measure measure; /* uid is filled by datapath_apply() */
 	struct slc_service_key *keys; /* addresses; the policy's proto */
 	size_t key_count;
 	uint64_t source_interval_ns16; /* T of the source bucket in 1/16 ns, before it is put in units */
@@ -90,6 +93,8 @@ struct snapshot {
 	size_t trust_count;
 	uint16_t *management_ports;
 	size_t management_port_count;
+	struct snapshot_rule *dscp; /* SLC_SCOPE_DSCP; only addr and prefix count */
+	size_t dscp_count;
 };
 
 /*
@@ -146,7 +151,12 @@ void datapath_attached(attached_visit visit, void *arg);
 
 /* --- pushed each tick -------------------------------------------------------------------------------------------- */
 
-int datapath_push_decision(struct datapath *dp, uint16_t state, const struct slc_decision_half *half);
+/* The half and the generation become visible together. */
+int datapath_push_decision(struct datapath *dp, uint16_t state, const struct slc_decision_half *half,
+			   uint32_t generation);
+/* As the kernel reads it now: for reading back, and for a restart. */
+int datapath_get_decision(const struct datapath *dp, uint16_t state, struct slc_decision_half *ret_half,
+			  uint32_t *ret_generation);
 int datapath_renew_lease(struct datapath *dp, uint64_t until_ns);
 int datapath_set_salt(struct datapath *dp, uint64_t salt); /* becomes current; the older one is kept */
 int datapath_sweep(struct datapath *dp); /* one slice of set ranges: rewrites TATs older than 2^38 units */
@@ -173,6 +183,8 @@ int datapath_counters(const struct datapath *dp, uint16_t state, struct slc_coun
 int datapath_counters_per_cpu(const struct datapath *dp, uint16_t state, struct slc_counters *ret, size_t cpus);
 size_t datapath_cpus(const struct datapath *dp); /* possible */
 const struct slc_signals *datapath_signals(const struct datapath *dp, uint16_t state); /* mapped, live */
+const struct slc_probe *datapath_probes(const struct datapath *dp, uint16_t state); /* mapped, live */
+const struct slc_measure *datapath_measure(const struct datapath *dp, uint16_t state); /* as in force */
 const struct slc_control *datapath_control(const struct datapath *dp); /* mapped, live */
 /* Tokens a source has now, in 1/1000, and its cold entry if any (-ENOENT: never seen). */
 int datapath_source(const struct datapath *dp, const struct slc_policy *policy, const uint8_t addr[16], uint16_t vlan,

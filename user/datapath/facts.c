@@ -35,6 +35,16 @@ int datapath_counters(const struct datapath *dp, uint16_t state, struct slc_coun
 	return 0;
 }
 
+const struct slc_probe *datapath_probes(const struct datapath *dp, uint16_t state)
+{
+	return state < SLC_STATES ? &dp->probe[state] : NULL;
+}
+
+const struct slc_measure *datapath_measure(const struct datapath *dp, uint16_t state)
+{
+	return state < SLC_STATES ? &dp->measure[state] : NULL;
+}
+
 const struct slc_signals *datapath_signals(const struct datapath *dp, uint16_t state)
 {
 	return state < SLC_STATES ? &dp->signals[state] : NULL;

@@ -91,6 +91,10 @@ static inline uint64_t now_ns(void) /* the packet path's clock */
 	X(arrivals, FRESH)    \
 	X(events, FRESH)      \
 	X(budget, FRESH)      \
+	X(measure, SNAPSHOT)  \
+	X(probe, SLOTS)       \
+	X(udp_turns, FRESH)   \
+	X(turn_of, FRESH)     \
 	X(marks, FRESH)       \
 	X(conns, FRESH)
 
@@ -196,6 +200,8 @@ struct datapath {
 	struct slc_total *total;
 	uint64_t *ceiling;
 	struct slc_signals *signals;
+	struct slc_probe *probe;
+	struct slc_measure *measure;
 	struct mapping mappings[MAP_COUNT];
 	uint32_t configured_sets; /* of one layout; the table has twice as many */
 	size_t cpus; /* possible */

@@ -52,6 +52,8 @@ static int map_tables(struct datapath *dp)
 	dp->total = dp->mappings[MAP_total].at;
 	dp->ceiling = dp->mappings[MAP_ceiling].at;
 	dp->signals = dp->mappings[MAP_signals].at;
+	dp->probe = dp->mappings[MAP_probe].at;
+	dp->measure = dp->mappings[MAP_measure].at;
 	return 0;
 }
 

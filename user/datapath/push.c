@@ -10,17 +10,31 @@
 
 #include "sluice.skel.h"
 
-int datapath_push_decision(struct datapath *dp, uint16_t state, const struct slc_decision_half *half)
+int datapath_push_decision(struct datapath *dp, uint16_t state, const struct slc_decision_half *half,
+			   uint32_t generation)
 {
 	struct slc_decision *decision;
-	uint64_t word;
+	uint64_t index;
 
 	if (state >= SLC_STATES)
 		return -EINVAL;
 	decision = &dp->decision[state];
-	word = __atomic_load_n(&decision->word, __ATOMIC_RELAXED) ^ 1; /* other half, same generation */
-	decision->half[word & 1] = *half;
-	__atomic_store_n(&decision->word, word, __ATOMIC_RELEASE);
+	index = !(__atomic_load_n(&decision->word, __ATOMIC_RELAXED) & 1);
+	decision->half[index] = *half;
+	__atomic_store_n(&decision->word, (uint64_t)generation << 32 | index, __ATOMIC_RELEASE);
+	return 0;
+}
+
+int datapath_get_decision(const struct datapath *dp, uint16_t state, struct slc_decision_half *ret_half,
+			  uint32_t *ret_generation)
+{
+	uint64_t word;
+
+	if (state >= SLC_STATES)
+		return -EINVAL;
+	word = __atomic_load_n(&dp->decision[state].word, __ATOMIC_ACQUIRE);
+	*ret_half = dp->decision[state].half[word & 1];
+	*ret_generation = word >> 32;
 	return 0;
 }
 

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * window.h: outcomes of the last W ns in N buckets (CONTROL 2). Half-open intervals (now - W, now], exact at the edges of
+ * buckets; after a gap of W or longer only what is new counts; adding costs O(1), summing O(buckets), whatever the gap.
+ * Order: rotate, record, evaluate (c91). Time behind the newest bucket is taken as that bucket's (c94).
+ *
+ * Outcomes are kept by source cell, so that one source weighs at most a share of the window: 20 % with >= 5 active cells,
+ * 5 % with >= 20. A cell's outcomes beyond its share are scaled down, successes and failures alike.
+ */
+#ifndef SLUICE_WINDOW_H
+#define SLUICE_WINDOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "maps/abi.h"
+
+#define WINDOW_BUCKETS_MAX 128
+
+struct cell_counts {
+	uint32_t success; /* slow ones among them, unless slow is a failure */
+	uint32_t failure; /* by proven sources */
+	uint32_t unproven; /* failures by sources without a good turn so far */
+	uint32_t slow;
+};
+
+/* What one tick saw: outcomes of the current generation, not met under pressure. `unanswered` is in the cells already. */
+struct sample {
+	uint64_t at_ns;
+	struct cell_counts cells[SLC_CELLS];
+	uint32_t known_success, known_failure; /* of these, by known-good sources */
+	uint32_t
+		always; /* failures that count whoever caused them: no_listener; they are in no cell's failure or unproven */
+	uint32_t always_sources; /* cells they came from */
+};
+
+struct window; /* opaque: sized by its number of buckets */
+
+/* NULL: out of memory. `width_ns` x `buckets` is the window's length. */
+struct window *window_new(uint64_t width_ns, unsigned int buckets);
+void window_free(struct window **window);
+void window_clear(struct window *window);
+void window_add(struct window *window, const struct sample *sample);
+
+/* Sums with weights applied. Rates are absent (has_* false) without a single outcome, never -1 or NaN (c89). */
+struct tally {
+	uint64_t outcomes; /* raw: successes and failures that count */
+	uint64_t failures; /* raw */
+	double success_weight, failure_weight, slow_weight;
+	unsigned int active; /* cells with any outcome */
+	unsigned int failing; /* cells with a failure that counts */
+	bool has_rate;
+	double failure_rate; /* 0 to 1, weighted */
+	double slow_rate;
+	uint64_t discounted; /* failures of unproven sources that did not count */
+};
+
+/* Of everything in (now - W, now]. */
+void window_sum(const struct window *window, uint64_t now_ns, struct tally *ret_tally);
+/* Of the newest buckets only: as few as hold `outcomes` outcomes, none older than `within_ns`; fewer may be there. */
+void window_newest(const struct window *window, uint64_t now_ns, uint64_t outcomes, uint64_t within_ns,
+		   struct tally *ret_tally);
+
+#endif /* SLUICE_WINDOW_H */
