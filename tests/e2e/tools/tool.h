@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -234,6 +235,17 @@ static inline void tool_signals(void)
 	tool_on_signal(SIGTERM, tool_stop);
 	tool_on_signal(SIGINT, tool_stop);
 	signal(SIGPIPE, SIG_IGN);
+}
+
+/* As many sockets as the machine lets us have: the usual 1024 are too few. */
+static inline void tool_open_files(void)
+{
+	struct rlimit limit;
+
+	if (!getrlimit(RLIMIT_NOFILE, &limit)) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
 }
 
 /* The one line on stdout that a script waits for before it sends anything. */
