@@ -1150,7 +1150,7 @@ static void effective_is_json_with_origins(void **state)
 	assert_non_null(
 		strstr(text, "\"key\": \"failsafe.lease\",\n   \"value\": \"3s\",\n   \"origin\": \"default\""));
 	assert_non_null(strstr(text,
-			       "\"key\": \"services[web].breaker.open.cap\",\n   \"value\": \"30s\",\n   \"origin\": "
+			       "\"key\": \"services[web].shed.interval\",\n   \"value\": \"100ms\",\n   \"origin\": "
 			       "\"default\",\n   \"acted_on\": false"));
 	assert_non_null(strstr(text, "\"key\": \"services[web].shed.action\",\n   \"value\": \"drop\",\n   \"origin\": "
 				     "\"default\",\n   \"acted_on\": true"));

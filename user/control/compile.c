@@ -6,6 +6,7 @@
 #include "user/control/compile.h"
 
 #include <errno.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -312,11 +313,35 @@ static void compile_counts(const struct service_config *service, struct slc_poli
 		policy->flags |= SLC_P_VLAN;
 	if (service->netns[0])
 		policy->flags |= SLC_P_NETNS;
+	if (service->breaker.dyed)
+		policy->flags |= SLC_P_DYED;
 	policy->v4_prefix = service->v4_prefix ?: 32;
 	policy->v6_prefix = service->v6_prefix ?: 64;
 	policy->dry = service->dry;
 	policy->proto = service->proto;
 	snprintf(policy->name, sizeof(policy->name), "%s", service->name);
+}
+
+/* The smallest with 2^shift ns >= timeout / 8: the 32 slots hold four timeouts. */
+static uint8_t owed_shift(uint64_t timeout_ns)
+{
+	uint8_t shift = 0;
+
+	while (8ULL << shift < timeout_ns)
+		shift++;
+	return shift;
+}
+
+static void compile_measure(const struct service_config *service, struct slc_measure *measure)
+{
+	measure->turns = service->turns;
+	measure->owed_shift = owed_shift(service->timeout_ns);
+	measure->http = (uint8_t)service->http_code_count;
+	for (size_t i = 0; i < service->http_code_count; i++)
+		measure->http_codes[i] = service->http_codes[i];
+	measure->failures = service->failures;
+	measure->slow_after_ns = service->slow_after_ns;
+	measure->timeout_ns = service->timeout_ns;
 }
 
 static void service_clear(struct snapshot_service *service)
@@ -333,6 +358,7 @@ int compile_service(const struct config *config, const struct service_config *se
 
 	compile_counts(service, &out.policy);
 	compile_gate(config, service, &out.policy);
+	compile_measure(service, &out.measure);
 	int err = compile_source(service, &out, ret_key, why, why_len);
 	if (!err)
 		err = compile_total(config, service, &out.policy, ret_key, why, why_len);
@@ -478,6 +504,30 @@ static int compile_trust(const struct config *config, struct snapshot *snapshot,
 	return 0;
 }
 
+/* Where DSCP marks are believed: interfaces by index, one that is not there by none, and sources by prefix. */
+static int compile_dscp(const struct config *config, struct snapshot *snapshot)
+{
+	size_t slots = sizeof(snapshot->global.dscp_ifindex) / sizeof(snapshot->global.dscp_ifindex[0]), used = 0;
+
+	for (size_t i = 0; i < config->interface_count && used < slots; i++) {
+		unsigned index = config->interfaces[i].dscp_trust ? if_nametoindex(config->interfaces[i].name) : 0;
+
+		if (index && index <= UINT16_MAX)
+			snapshot->global.dscp_ifindex[used++] = (uint16_t)index;
+	}
+	if (!config->dscp_trust_count)
+		return 0;
+	snapshot->dscp = calloc(config->dscp_trust_count, sizeof(*snapshot->dscp));
+	if (!snapshot->dscp)
+		return -ENOMEM;
+	snapshot->dscp_count = config->dscp_trust_count;
+	for (size_t i = 0; i < config->dscp_trust_count; i++) {
+		memcpy(snapshot->dscp[i].addr, config->dscp_trust[i].addr, sizeof(snapshot->dscp[i].addr));
+		snapshot->dscp[i].prefix = config->dscp_trust[i].prefix;
+	}
+	return 0;
+}
+
 static int compile_global(const struct config *config, struct snapshot *snapshot, struct diag *diag)
 {
 	struct slc_global *global = &snapshot->global;
@@ -487,6 +537,7 @@ static int compile_global(const struct config *config, struct snapshot *snapshot
 	global->ip_options_drop = config->ip_options_drop;
 	global->unparseable_pass = config->unparseable_pass;
 	global->on_loss = config->on_loss;
+	global->hold_ns = config->hold_ns;
 	uint64_t interval = 0, depth = 0;
 	int err = compile_resets(&config->events, &interval, &depth, why, sizeof(why));
 	if (err) {
@@ -523,6 +574,7 @@ void snapshot_free(struct snapshot **snapshot)
 		service_clear(&s->services[i]);
 	free(s->services);
 	free(s->trust);
+	free(s->dscp);
 	free(s->management_ports);
 	free(s);
 	*snapshot = NULL;
@@ -537,6 +589,8 @@ int compile_snapshot(const struct config *config, struct snapshot **ret_snapshot
 		err = compile_services(config, snapshot, diag);
 	if (!err)
 		err = compile_trust(config, snapshot, diag);
+	if (!err)
+		err = compile_dscp(config, snapshot);
 	if (err) {
 		if (err == -ENOMEM)
 			diag_error(diag, "%s: out of memory", config->path);

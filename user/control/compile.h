@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * compile.h: from the configuration to a complete snapshot. Pure: no map, no clock. Rates become intervals in
- * 1/16 ns, bursts a depth in time (tau = burst x T of the configured rate), percents 1/65536.
+ * compile.h: from the configuration to a complete snapshot. Pure: no map, no clock; of the system only the indices of
+ * interfaces with dscp_trust. Rates become intervals in 1/16 ns, bursts a depth in time (tau = burst x T of the
+ * configured rate), percents 1/65536.
  */
 #ifndef SLUICE_COMPILE_H
 #define SLUICE_COMPILE_H

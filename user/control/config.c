@@ -22,6 +22,7 @@ void config_free(struct config **config)
 	for (size_t i = 0; i < c->service_count; i++) {
 		free(c->services[i].listen);
 		free(c->services[i].overrides);
+		free(c->services[i].depends_on);
 	}
 	for (size_t i = 0; i < c->setting_count; i++) {
 		free(c->settings[i].path);
@@ -33,6 +34,7 @@ void config_free(struct config **config)
 	free(c->trust);
 	free(c->trust_entries);
 	free(c->management_cidrs);
+	free(c->dscp_trust);
 	free(c->management_ports);
 	free(c->interfaces);
 	free(c);
@@ -137,6 +139,8 @@ static int build(struct config *config, const char *text, size_t len, struct rep
 	load.root = root;
 	config->hash = config_hash(CONFIG_HASH_START, text, len);
 	config_walk(&load);
+	if (!report->errors && !report->oom)
+		config_resolve(&load);
 	if (!report->errors && !report->oom)
 		config_check(&load);
 	node_free(&root);

@@ -346,6 +346,27 @@ static const struct reference *find_cycle(struct walk *walk, size_t service)
 	return found;
 }
 
+/* Names become indices. */
+static void store_dependencies(struct load *load)
+{
+	struct config *config = load->config;
+
+	for (size_t i = 0; i < load->reference_count; i++) {
+		const struct reference *reference = &load->references[i];
+		struct service_config *service = &config->services[reference->service];
+
+		if (strcmp(reference->key->path, "services.depends_on"))
+			continue;
+		size_t *grown = reallocarray(service->depends_on, service->depends_count + 1, sizeof(*grown));
+		if (!grown) {
+			load->report->oom = true;
+			return;
+		}
+		service->depends_on = grown;
+		service->depends_on[service->depends_count++] = reference->target;
+	}
+}
+
 static void check_cycles(struct load *load, const char *path)
 {
 	const struct config *config = load->config;
@@ -643,6 +664,8 @@ void config_check(struct load *load)
 		check_cycles(load, "services.depends_on");
 		check_cycles(load, "services.shed.fallback");
 	}
+	if (!load->report->errors)
+		store_dependencies(load);
 	check_trust(load);
 	if (!load->report->errors)
 		check_capacity(load);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * config_load.h: what the steps of reading a configuration share: text -> tree (config_yaml) -> keys and values by
- * the schema (config_walk) -> list files (listfile) -> what only several keys together can violate (config_check).
+ * the schema (config_walk) -> values that follow from others (config_resolve) -> list files (listfile) -> what only
+ * several keys together can violate (config_check; of the breaker: config_breaker).
  * Each step reports all it finds; the next one runs only if nothing was found.
  */
 #ifndef SLUICE_CONFIG_LOAD_H
@@ -33,6 +34,7 @@ struct load {
 };
 
 void config_walk(struct load *load);
+void config_resolve(struct load *load);
 void config_check(struct load *load);
 
 /* What no rule may say of this prefix, as the end of a sentence; NULL: fine. */

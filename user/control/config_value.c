@@ -13,6 +13,19 @@
 static const char stage_names[] = SLC_STAGES(STAGE_NAME);
 static const char protocol_words[] = "tcp|udp";
 
+/* Outcomes that can be failures: those that are by default, and slow ones. */
+#define SAY_FAILURE(name) #name "|"
+#define SAY_SUCCESS(name)
+#define SAY_NEUTRAL(name)
+#define SAY_OUTCOME(name, class, text) SAY_##class(name)
+static const char failure_words[] = "slow|" SLC_OUTCOMES(SAY_OUTCOME);
+
+const char *const schema_outcomes[SLC_OUTCOME_COUNT] = {
+#define X(name, class, text) [SLC_OUT_##name] = #name,
+	SLC_OUTCOMES(X)
+#undef X
+};
+
 const char *schema_name(const struct schema_key *key)
 {
 	const char *dot = strrchr(key->path, '.');
@@ -200,6 +213,9 @@ void schema_accepted(const struct schema_key *key, char *buf, size_t len)
 	case KEY_STAGE:
 		show_words(stage_names + sizeof("parse"), "accepted: all, ", buf, len);
 		return;
+	case KEY_OUTCOME:
+		show_words(failure_words, "accepted: auto, ", buf, len);
+		return;
 	default:
 		show_words(key->words, "accepted: ", buf, len);
 		return;
@@ -386,6 +402,24 @@ static int read_stage(const struct schema_key *key, const char *text, struct val
 	return err;
 }
 
+static int read_outcome(const struct schema_key *key, const char *text, struct value *value, char *why, size_t why_len)
+{
+	int err = read_word(key, failure_words, text, value, why, why_len);
+
+	for (unsigned kind = 0; !err && kind < SLC_OUTCOME_COUNT; kind++)
+		if (!strcmp(schema_outcomes[kind], text))
+			value->n = 1u << kind;
+	return err;
+}
+
+/* A word that stands for a set. `all` of the stages: the parser's verdicts come before the service is known. */
+static uint64_t word_bits(const struct schema_key *key, int index)
+{
+	return key->type == KEY_STAGE     ? ((1u << SLC_STAGE_COUNT) - 1) & ~(1u << SLC_STAGE_parse)
+	       : key->type == KEY_OUTCOME ? SLC_FAILURES_DEFAULT
+					  : (uint64_t)index;
+}
+
 static const char *read_text(const struct schema_key *key, const char *text, struct value *value)
 {
 	switch (key->type) {
@@ -418,13 +452,13 @@ int schema_value(const struct schema_key *key, const char *text, struct value *r
 		value.n = value.n ? IPPROTO_UDP : IPPROTO_TCP;
 	} else if (index >= 0) {
 		value.word = true;
-		/* `all` of the stages: the parser's verdicts come before the service is known. */
-		value.n = key->type == KEY_STAGE ? ((1u << SLC_STAGE_COUNT) - 1) & ~(1u << SLC_STAGE_parse)
-						 : (uint64_t)index;
+		value.n = word_bits(key, index);
 	} else if (key->type == KEY_WORD) {
 		err = read_word(key, key->words, text, &value, why, why_len);
 	} else if (key->type == KEY_STAGE) {
 		err = read_stage(key, text, &value, why, why_len);
+	} else if (key->type == KEY_OUTCOME) {
+		err = read_outcome(key, text, &value, why, why_len);
 	} else if (key->type == KEY_CIDR) {
 		err = parse_cidr(text, &value.cidr, why, why_len);
 	} else {
@@ -504,6 +538,8 @@ void schema_store(const struct schema_key *key, const struct value *value, void 
 
 	if (!key->size)
 		return;
+	if (key->flag_offset)
+		*(bool *)((char *)base + key->flag_offset) = !value->word;
 	switch (key->type) {
 	case KEY_LIMIT:
 		*(struct limit *)slot = (struct limit){!value->word, value->word ? 0 : (uint32_t)value->n};
@@ -515,6 +551,7 @@ void schema_store(const struct schema_key *key, const struct value *value, void 
 		*(struct cidr *)slot = value->cidr;
 		return;
 	case KEY_STAGE:
+	case KEY_OUTCOME:
 		*(uint32_t *)slot |= (uint32_t)value->n;
 		return;
 	case KEY_NAME:

@@ -213,7 +213,7 @@ static void walk_map(struct load *load, const struct place *place)
 		wrong_kind(load, place, "a block of keys");
 		return;
 	}
-	store_flag(place, true);
+	store_flag(place, node || key->words);
 	walk_children(load, key, node, place->base, place->path);
 }
 
@@ -431,7 +431,8 @@ static void append_item(struct load *load, const struct schema_key *key, struct 
 static void append_value(struct load *load, const struct place *place, struct many *many, const struct value *value)
 {
 	const struct schema_key *key = place->key;
-	uint16_t port = (uint16_t)value->n;
+	uint16_t half = (uint16_t)value->n;
+	uint32_t whole = (uint32_t)value->n;
 	char shown[VALUE_LEN], *joined;
 
 	if (!key->item_size)
@@ -442,7 +443,7 @@ static void append_value(struct load *load, const struct place *place, struct ma
 	else if (key->type == KEY_CIDR)
 		append_item(load, key, many, &value->cidr);
 	else
-		append_item(load, key, many, &port);
+		append_item(load, key, many, key->item_size == sizeof(half) ? (void *)&half : &whole);
 	schema_format(key, value, shown, sizeof(shown));
 	if (asprintf(&joined, "%s%s%s", many->shown ?: "", many->shown ? ", " : "", shown) < 0) {
 		load->report->oom = true;
@@ -463,6 +464,8 @@ static void many_from_node(struct load *load, const struct place *place, struct 
 	bool single = node->kind == NODE_SCALAR;
 	struct value value;
 
+	if (place->key->count_offset && place->key->capacity)
+		max = place->key->capacity;
 	if (!single && !list_length(load, place, node->count, min, max))
 		return;
 	for (size_t i = 0; i < (single ? 1 : node->count) && !report_full(load->report); i++) {
@@ -500,10 +503,32 @@ static void check_weights(struct load *load, const struct place *place, const st
 
 	for (const char *p = place->key->fallback; *p; p++)
 		wanted += *p == ',';
-	if (many->values != wanted || many->sum != 1000)
+	/* Thirds and sevenths are rounded to thousandths. */
+	if (many->values != wanted || many->sum < 999 || many->sum > 1001)
 		report_error(load->report, place->node->line, place->node->column,
 			     "%s: [%s]: %zu numbers that make 1 together are accepted", place->path, many->shown ?: "",
 			     wanted);
+}
+
+/* Takes over the items. */
+static void store_items(const struct place *place, struct many *many)
+{
+	const struct schema_key *key = place->key;
+	char *base = place->base;
+	size_t kept = many->count < key->capacity ? many->count : key->capacity;
+
+	if (!key->item_size)
+		return;
+	if (key->capacity) {
+		if (kept)
+			memcpy(base + key->offset, many->items, kept * key->item_size);
+		free(many->items);
+	} else {
+		*(void **)(base + key->offset) = many->items;
+	}
+	if (key->count_offset)
+		*(size_t *)(base + key->count_offset) = key->capacity ? kept : many->count;
+	many->items = NULL;
 }
 
 static void walk_many(struct load *load, const struct place *place)
@@ -530,10 +555,7 @@ static void walk_many(struct load *load, const struct place *place)
 		complain(load, place, "a word that stands for all cannot stand beside others");
 	if (node && key->type == KEY_NUMBER && !report_full(load->report))
 		check_weights(load, place, &many);
-	if (key->item_size) {
-		*(void **)((char *)place->base + key->offset) = many.items;
-		*(size_t *)((char *)place->base + key->count_offset) = many.count;
-	}
+	store_items(place, &many);
 	if (asprintf(&shown, many.word ? "%s" : "[%s]", many.shown ?: "") < 0)
 		load->report->oom = true;
 	else if (node || !(key->flags & KEY_REQUIRED))

@@ -11,13 +11,14 @@
 #include "user/control/config.h"
 
 enum key_type {
-	KEY_MAP, /* block of keys; `size` 1: a bool that says whether it is in force */
+	KEY_MAP, /* block of keys; `size` 1: a bool, in force (with `words`), or there (without) */
 	KEY_LIST, /* list of blocks, stored as an array of `item_size` */
 	KEY_NAMED, /* block whose keys are free names; each value is the block "PATH.*" */
 	KEY_BOOL,
 	KEY_WORD, /* one of `words`; stored as its index */
 	KEY_PROTOCOL,
 	KEY_STAGE, /* bit of enum slc_stage */
+	KEY_OUTCOME, /* bit of enum slc_outcome, of those that can be failures */
 	KEY_COUNT,
 	KEY_LIMIT, /* struct limit */
 	KEY_NUMBER, /* with a fraction, bounds in 1/1000 */
@@ -36,7 +37,7 @@ enum key_type {
 
 #define KEY_REQUIRED (1u << 0)
 #define KEY_LATER (1u << 1) /* read and checked, not acted on yet: a warning says so */
-#define KEY_MANY (1u << 2) /* list of values, stored as an array of `item_size` */
+#define KEY_MANY (1u << 2) /* list of values, stored as an array of `item_size`; item_size 0: each by itself */
 #define KEY_ONE_OK (1u << 3) /* KEY_MANY: a single value may stand without brackets */
 #define KEY_SETTABLE (1u << 4) /* `limits set` knows it */
 #define KEY_TCP (1u << 5) /* only for protocol: tcp */
@@ -53,6 +54,8 @@ struct schema_key {
 	const char *wrong; /* "open=pass": a word often written, and the right one */
 	size_t offset, size; /* in the struct of the innermost list, else in struct config; size 0: not stored */
 	size_t count_offset, item_size;
+	size_t capacity; /* KEY_MANY: items that fit at `offset`; 0: a pointer is there, and they are allocated */
+	size_t flag_offset; /* a bool: the value is not one of `words`; 0: not stored */
 	size_t line_offset; /* KEY_LIST: where an item keeps its line */
 	const char *id; /* KEY_LIST: "cidr|file": children that name an item */
 	const char *help;
@@ -90,6 +93,8 @@ void schema_accepted(const struct schema_key *key, char *buf, size_t len);
 int schema_value(const struct schema_key *key, const char *text, struct value *ret_value, char *why, size_t why_len);
 void schema_format(const struct schema_key *key, const struct value *value, char *buf, size_t len);
 void schema_store(const struct schema_key *key, const struct value *value, void *base); /* single values */
+
+extern const char *const schema_outcomes[SLC_OUTCOME_COUNT]; /* "closed_unanswered" */
 
 /* Defaults that a profile changes; NULL: this key not. */
 const char *schema_profile(const char *profile, const struct schema_key *key);
