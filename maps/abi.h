@@ -527,6 +527,9 @@ struct slc_mark { /* slc_marks: on the listener, cloned to its children */
 #define SLC_C_OPEN (1u << 0) /* counted in open */
 #define SLC_C_HELD (1u << 1) /* counted in held */
 #define SLC_C_SOURCE (1u << 2) /* counted in the cold entry */
+#define SLC_C_OPAQUE (1u << 3) /* turns are not looked at: the connection itself is filed as an outcome, at its end */
+#define SLC_C_PRESSURE (1u << 4) /* admitted under pressure */
+#define SLC_C_PROBE (1u << 5) /* opaque: holds slot `probe` of slc_probe */
 
 struct slc_conn { /* slc_conns: on the connection */
 	__u32 uid;
@@ -535,6 +538,10 @@ struct slc_conn { /* slc_conns: on the connection */
 	__u8 flags; /* SLC_C_* */
 	__u64 cold; /* keyed hash of the source key: finds the cold entry again */
 	__u64 established_ns;
+	__u32 generation; /* under which it was admitted */
+	__u32 tag; /* of its flow: hash >> 32 */
+	__u8 probe; /* with SLC_C_PROBE */
+	__u8 pad[7];
 };
 
 /*
@@ -554,6 +561,12 @@ struct slc_conn { /* slc_conns: on the connection */
 #define SLC_T_HAD_TURN (1u << 9)
 #define SLC_T_PROBE (1u << 10) /* holds slot `probe` of slc_probe */
 #define SLC_T_GREETING (1u << 11) /* server-first: the service speaks first */
+#define SLC_T_SERVICE_FIN (1u << 12) /* the service sent FIN: it will answer nothing more */
+#define SLC_T_LEFT (1u << 13) /* the client sent FIN before slow_after: counted as finished, owes no more */
+#define SLC_T_FINISHED_NEXT (1u << 14) /* tls: ChangeCipherSpec came alone: the next record is Finished */
+#define SLC_T_SOFT (1u << 15) /* tls: small records, as HTTP/2 sends for its own ends: filed only if answered */
+#define SLC_T_PEEKED (1u << 16) /* first client byte was looked at (turns: auto) */
+#define SLC_T_FIRST (1u << 17) /* no turn yet: generation and pressure are those of the admission */
 
 struct slc_turn {
 	__u32 uid;
@@ -571,7 +584,7 @@ struct slc_turn {
 	__u64 noted_ns; /* when `good` was last written to the cold entry */
 	__u32 good; /* good turns not written there yet */
 	__u32 rcv_high, snd_high; /* sequence number after the newest payload byte */
-	__u32 pad;
+	__u32 tag; /* of its flow, hash >> 32: names the slot of slc_probe with its generation */
 };
 
 /* --- slc_measure: [state slot], user writes ---------------------------------------------------------------------------- */
@@ -644,9 +657,10 @@ struct slc_udp_turn {
 	__u64 begun_ns;
 	__u16 state;
 	__u8 cell;
-	__u8 flags; /* low bits of SLC_T_*: SLC_T_PROVEN and SLC_T_KNOWN */
+	__u8 flags; /* SLC_T_PROVEN, SLC_T_KNOWN, SLC_U_PRESSURE */
 	__u32 generation;
 };
+#define SLC_U_PRESSURE (1u << 0) /* begun under pressure */
 
 /* --- slc_events: ring buffer ---------------------------------------------------------------------------------------------- */
 
@@ -713,7 +727,7 @@ SLC_ASSERT_SIZE(struct slc_flow, 16);
 SLC_ASSERT_SIZE(struct slc_flow_set, 64);
 SLC_ASSERT_SIZE(struct slc_total, 64 + 64 + 256);
 SLC_ASSERT_SIZE(struct slc_arrivals, 48 + 8 * SLC_RING);
-SLC_ASSERT_SIZE(struct slc_conn, 24);
+SLC_ASSERT_SIZE(struct slc_conn, 40);
 SLC_ASSERT_SIZE(struct slc_cell, 16);
 SLC_ASSERT_SIZE(struct slc_turns, 8);
 SLC_ASSERT_SIZE(struct slc_dist, 8 + 4 * SLC_DIST_BINS);
