@@ -131,10 +131,11 @@ $(B)/fuzz/%: $(B)/fuzz-obj/tests/fuzz/%.o $(B)/libsluice-fuzz.a
 	@mkdir -p $(@D)
 	$(Q)$(CLANG) $(FUZZ_FLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -o $@
 
+$(B)/tools/delays: TOOL_LIBS := -lssl -lcrypto
 $(B)/tools/%: tests/e2e/tools/%.c $(wildcard tests/e2e/tools/*.h)
 	$(call msg,TOOL,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $< -lbpf -lpthread -lm -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $< -lbpf -lpthread -lm $(TOOL_LIBS) -o $@
 
 $(B)/bench/gen.bpf.o: tests/bench/gen.bpf.c tests/bench/gen.h Makefile
 	$(call msg,BPF,$@)
