@@ -172,6 +172,57 @@ static void known_are_put_and_dropped(void **state)
 	journal_close(&journal);
 }
 
+static void take_breaker(const struct journal_breaker *row, void *arg)
+{
+	struct journal_breaker *rows = arg;
+
+	rows[row->service[0] == 'w'] = *row;
+}
+
+/* One row a service, replaced at each transition; what was never learned comes back as not learned, not as 0. */
+static void breakers_outlive_the_daemon(void **state)
+{
+	struct journal_breaker web = {.service = "web",
+				      .state = "open",
+				      .rule = "fast",
+				      .tripped_by = "fast",
+				      .generation = 4000000000u,
+				      .openings = 3,
+				      .since = moment_at(clock_ns()),
+				      .open_until = moment_at(clock_ns() + 30 * NS_PER_S),
+				      .has_base = true,
+				      .base_ns = 0,
+				      .has_rate = true,
+				      .rate = 200};
+	struct journal_breaker db = {.service = "db", .state = "closed", .rule = "none", .tripped_by = "none"};
+	struct journal_breaker rows[] = {web, db}, found[2] = {0};
+	struct journal *journal;
+	int reset;
+
+	(void)state;
+	db.since = db.open_until = moment_at(clock_ns());
+	rows[1] = db;
+	journal = open_journal(&reset);
+	rows[0].openings = 1;
+	assert_int_equal(journal_breakers_write(journal, rows, 2), 0);
+	assert_int_equal(journal_breakers_write(journal, &web, 1), 0);
+	journal_close(&journal);
+
+	journal = open_journal(&reset);
+	assert_int_equal(journal_breakers(journal, take_breaker, found), 0);
+	journal_close(&journal);
+	assert_string_equal(found[0].service, "db");
+	assert_false(found[0].has_base || found[0].has_p99 || found[0].has_rate);
+	assert_string_equal(found[1].state, "open");
+	assert_string_equal(found[1].rule, "fast");
+	assert_int_equal(found[1].generation, 4000000000u);
+	assert_int_equal(found[1].openings, 3);
+	assert_int_equal(moment_here(&found[1].open_until), web.open_until.mono_ns);
+	assert_true(found[1].has_base && found[1].base_ns == 0);
+	assert_false(found[1].has_p99);
+	assert_true(found[1].has_rate && found[1].rate == 200);
+}
+
 /* Within a boot the monotonic deadline holds, whatever became of the wall clock; after it the wall time does. */
 static void deadlines_of_two_boots(void **state)
 {
@@ -239,6 +290,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(damaged_file_is_put_aside, make_directory, remove_directory),
 		cmocka_unit_test(unusable_directory_is_said),
 		cmocka_unit_test_setup_teardown(known_are_put_and_dropped, make_directory, remove_directory),
+		cmocka_unit_test_setup_teardown(breakers_outlive_the_daemon, make_directory, remove_directory),
 		cmocka_unit_test(deadlines_of_two_boots),
 		cmocka_unit_test(c136_labels_are_escaped),
 		cmocka_unit_test(messages_are_cut_at_characters),

@@ -64,6 +64,14 @@ void clock_iso(int64_t wall_ms, char *buf, size_t len)
 	strftime(buf, len, "%Y-%m-%dT%H:%M:%SZ", &tm);
 }
 
+void clock_iso_ms(int64_t wall_ms, char *buf, size_t len)
+{
+	char seconds[ISO_LEN];
+
+	clock_iso(wall_ms, seconds, sizeof(seconds));
+	snprintf(buf, len, "%.19s.%03dZ", seconds, (int)(wall_ms % 1000));
+}
+
 struct moment moment_at(uint64_t mono_ns)
 {
 	struct moment moment = {.mono_ns = mono_ns};

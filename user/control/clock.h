@@ -22,6 +22,9 @@ const char *clock_boot_id(void);
 /* "2026-11-30T18:41:09Z" */
 void clock_iso(int64_t wall_ms, char *buf, size_t len);
 #define ISO_LEN 32
+/* "2026-11-30T18:41:09.042Z" */
+void clock_iso_ms(int64_t wall_ms, char *buf, size_t len);
+#define ISO_MS_LEN 40
 
 /* A moment as the journal keeps it: deadline of one boot, wall time for all others. */
 struct moment {

@@ -13,6 +13,7 @@
 struct journal {
 	sqlite3 *orders;
 	sqlite3 *known;
+	sqlite3 *breakers;
 };
 
 static const char schema[] = "PRAGMA journal_mode = WAL;"
@@ -27,6 +28,12 @@ static const char schema[] = "PRAGMA journal_mode = WAL;"
 			     " since_mono_ns INTEGER NOT NULL, until_wall_ms INTEGER NOT NULL,"
 			     " until_mono_ns INTEGER NOT NULL, boot TEXT NOT NULL,"
 			     " PRIMARY KEY(service, addr)) WITHOUT ROWID;"
+			     "CREATE TABLE IF NOT EXISTS breakers("
+			     " service TEXT PRIMARY KEY, state TEXT NOT NULL, rule TEXT NOT NULL,"
+			     " tripped_by TEXT NOT NULL, generation INTEGER NOT NULL, openings INTEGER NOT NULL,"
+			     " since_wall_ms INTEGER NOT NULL, since_mono_ns INTEGER NOT NULL,"
+			     " until_wall_ms INTEGER NOT NULL, until_mono_ns INTEGER NOT NULL, boot TEXT NOT NULL,"
+			     " base_ns INTEGER, p99_ns INTEGER, rate REAL) WITHOUT ROWID;"
 			     "PRAGMA user_version = 1;";
 
 static int error_of(int rc)
@@ -122,6 +129,8 @@ int journal_open(const char *directory, struct journal **ret_journal, int *ret_r
 	}
 	if (!err)
 		err = open_one(path, &journal->known);
+	if (!err)
+		err = open_one(path, &journal->breakers);
 	if (err) {
 		snprintf(why, why_len, "control.state: %s: %s", path,
 			 err == -EPROTO ? "written by a newer sluiced" : strerror(-err));
@@ -139,6 +148,7 @@ void journal_close(struct journal **journal)
 		return;
 	sqlite3_close((*journal)->orders);
 	sqlite3_close((*journal)->known);
+	sqlite3_close((*journal)->breakers);
 	free(*journal);
 	*journal = NULL;
 }
@@ -304,6 +314,101 @@ int journal_knowns(struct journal *journal, void (*visit)(const struct journal_k
 		known.since = column_moment(stmt, 2, 3, 6);
 		known.until = column_moment(stmt, 4, 5, 6);
 		visit(&known, arg);
+	}
+	sqlite3_finalize(stmt);
+	return error_of(rc);
+}
+
+/* --- breakers ----------------------------------------------------------------------------------------------------- */
+
+static void bind_learned(sqlite3_stmt *stmt, int column, bool has, uint64_t value)
+{
+	if (has)
+		sqlite3_bind_int64(stmt, column, (int64_t)value);
+	else
+		sqlite3_bind_null(stmt, column);
+}
+
+static int breaker_one(sqlite3_stmt *stmt, const struct journal_breaker *row)
+{
+	int rc;
+
+	sqlite3_bind_text(stmt, 1, row->service, -1, SQLITE_STATIC);
+	sqlite3_bind_text(stmt, 2, row->state, -1, SQLITE_STATIC);
+	sqlite3_bind_text(stmt, 3, row->rule, -1, SQLITE_STATIC);
+	sqlite3_bind_text(stmt, 4, row->tripped_by, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(stmt, 5, row->generation);
+	sqlite3_bind_int64(stmt, 6, row->openings);
+	bind_moment(stmt, 7, 8, &row->since);
+	bind_moment(stmt, 9, 10, &row->open_until);
+	sqlite3_bind_text(stmt, 11, row->since.boot, -1, SQLITE_STATIC);
+	bind_learned(stmt, 12, row->has_base, row->base_ns);
+	bind_learned(stmt, 13, row->has_p99, row->p99_ns);
+	if (row->has_rate)
+		sqlite3_bind_double(stmt, 14, row->rate);
+	else
+		sqlite3_bind_null(stmt, 14);
+	rc = sqlite3_step(stmt);
+	sqlite3_reset(stmt);
+	return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+int journal_breakers_write(struct journal *journal, const struct journal_breaker *rows, size_t count)
+{
+	sqlite3 *db = journal->breakers;
+	sqlite3_stmt *put = NULL;
+	int rc = sqlite3_prepare_v2(
+		db, "INSERT OR REPLACE INTO breakers VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", -1, &put, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+	for (size_t i = 0; i < count && rc == SQLITE_OK; i++)
+		rc = breaker_one(put, &rows[i]);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
+	if (rc != SQLITE_OK && !sqlite3_get_autocommit(db))
+		sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+	sqlite3_finalize(put);
+	return error_of(rc);
+}
+
+static void column_name(sqlite3_stmt *stmt, int column, char *buf, size_t len)
+{
+	const unsigned char *text = sqlite3_column_text(stmt, column);
+
+	snprintf(buf, len, "%s", text ? (const char *)text : "");
+}
+
+int journal_breakers(struct journal *journal, void (*visit)(const struct journal_breaker *row, void *arg), void *arg)
+{
+	sqlite3_stmt *stmt = NULL;
+	int rc = sqlite3_prepare_v2(journal->breakers,
+				    "SELECT service, state, rule, tripped_by, generation, openings, since_wall_ms,"
+				    " since_mono_ns, until_wall_ms, until_mono_ns, boot, base_ns, p99_ns, rate"
+				    " FROM breakers",
+				    -1, &stmt, NULL);
+
+	while (rc == SQLITE_OK || rc == SQLITE_ROW) {
+		struct journal_breaker row = {0};
+
+		rc = sqlite3_step(stmt);
+		if (rc != SQLITE_ROW)
+			break;
+		column_name(stmt, 0, row.service, sizeof(row.service));
+		column_name(stmt, 1, row.state, sizeof(row.state));
+		column_name(stmt, 2, row.rule, sizeof(row.rule));
+		column_name(stmt, 3, row.tripped_by, sizeof(row.tripped_by));
+		row.generation = sqlite3_column_int64(stmt, 4);
+		row.openings = sqlite3_column_int64(stmt, 5);
+		row.since = column_moment(stmt, 6, 7, 10);
+		row.open_until = column_moment(stmt, 8, 9, 10);
+		row.has_base = sqlite3_column_type(stmt, 11) == SQLITE_INTEGER;
+		row.base_ns = sqlite3_column_int64(stmt, 11);
+		row.has_p99 = sqlite3_column_type(stmt, 12) == SQLITE_INTEGER;
+		row.p99_ns = sqlite3_column_int64(stmt, 12);
+		row.has_rate = sqlite3_column_type(stmt, 13) == SQLITE_FLOAT;
+		row.rate = sqlite3_column_double(stmt, 13);
+		visit(&row, arg);
 	}
 	sqlite3_finalize(stmt);
 	return error_of(rc);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * journal.h: what must outlive the daemon and the boot: orders of operators and known-good sources, in SQLite.
+ * journal.h: what must outlive the daemon and the boot: orders of operators, known-good sources and breakers, in SQLite.
  * Deadlines are kept as wall time and as time of one boot (clock.h). Services are kept by name: uids end with the pins.
  */
 #ifndef SLUICE_JOURNAL_H
 #define SLUICE_JOURNAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,5 +44,20 @@ struct journal_known {
 /* One transaction, on a connection of its own: may run beside the others, in another thread. */
 int journal_known_write(struct journal *journal, const struct journal_known *changes, size_t count);
 int journal_knowns(struct journal *journal, void (*visit)(const struct journal_known *known, void *arg), void *arg);
+
+/* A breaker as it was at its last transition, and what it has learned. */
+struct journal_breaker {
+	char service[SLC_NAME_LEN];
+	char state[16], rule[20], tripped_by[20]; /* by name: numbers may change with the version */
+	uint32_t generation, openings;
+	struct moment since, open_until;
+	bool has_base, has_p99, has_rate;
+	uint64_t base_ns, p99_ns;
+	double rate;
+};
+
+/* As with journal_known_write(): one transaction on a connection of its own. A row replaces that of its service. */
+int journal_breakers_write(struct journal *journal, const struct journal_breaker *rows, size_t count);
+int journal_breakers(struct journal *journal, void (*visit)(const struct journal_breaker *row, void *arg), void *arg);
 
 #endif /* SLUICE_JOURNAL_H */

@@ -65,6 +65,8 @@ static void socket_of(const struct nlmsghdr *nlh, struct diag_socket *socket)
 	for (const struct rtattr *rta = (const void *)(msg + 1); RTA_OK(rta, len); rta = RTA_NEXT(rta, len)) {
 		if (rta->rta_type == INET_DIAG_SKV6ONLY)
 			socket->v6only = *(const uint8_t *)RTA_DATA(rta);
+		else if (rta->rta_type == INET_DIAG_SKMEMINFO && RTA_PAYLOAD(rta) > SK_MEMINFO_DROPS * sizeof(uint32_t))
+			socket->drops = ((const uint32_t *)RTA_DATA(rta))[SK_MEMINFO_DROPS];
 	}
 }
 
@@ -119,6 +121,7 @@ static int request(int diag_fd, uint32_t seq, uint8_t family, uint32_t states, u
 			.nlmsg_seq = seq},
 		.req = {.sdiag_family = family,
 			.sdiag_protocol = IPPROTO_TCP,
+			.idiag_ext = 1 << (INET_DIAG_SKMEMINFO - 1),
 			.idiag_states = states,
 			.id = {.idiag_sport = htons(port), .idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}},
 	};

@@ -20,6 +20,7 @@ struct diag_socket {
 	uint32_t rqueue, wqueue;
 	uint64_t cookie;
 	uint32_t inode;
+	uint32_t drops; /* of a listener: connections that found its queue full, among others (modulo 2^32) */
 };
 
 struct diag_list {
