@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * dist.h: percentiles of struct slc_dist: log-linear bins, 32 per octave from 2^14 ns, interpolated within a bin: error
- * of a quantile at most 1.6 % where its bin has samples. The kernel only counts; windows are differences of readings.
+ * dist.h: percentiles of struct slc_dist: log-linear bins, 32 per octave from 2^14 ns. A quantile is the middle of its
+ * bin, which is within 1.6 % of every sample in it (below 2^14 ns and beyond 2^36 ns nothing is promised). The kernel only
+ * counts; windows are differences of readings.
  */
 #ifndef SLUICE_DIST_H
 #define SLUICE_DIST_H
@@ -23,13 +24,16 @@ struct dist_counts {
 
 /* q in 1/10000 (9900: P99). False: no samples. */
 bool dist_quantile(const struct dist_counts *counts, unsigned int q, uint64_t *ret_ns);
-/* Samples at or below `ns`; bins that `ns` cuts are counted in proportion. For Prometheus buckets. */
+/* Samples at or below `ns`; the bin that `ns` cuts is counted in proportion. For Prometheus buckets. */
 uint64_t dist_below(const struct dist_counts *counts, uint64_t ns);
 
 struct dist_window; /* buckets of counts over a sliding time, and the kernel's counts when last taken */
 struct dist_window *dist_window_new(uint64_t width_ns, unsigned int buckets);
 void dist_window_free(struct dist_window **window);
-/* What came since the last call goes to the bucket of now_ns. The first call takes none: those are from before. */
+/*
+ * What came since the last call goes to the bucket of now_ns. The first call takes none: those are from before; nor does
+ * the first one after the kernel's slot was emptied for another owner, known from a sum that fell.
+ */
 void dist_window_take(struct dist_window *window, const struct slc_dist *dist, uint64_t now_ns);
 void dist_window_sum(const struct dist_window *window, uint64_t now_ns, struct dist_counts *ret_counts);
 

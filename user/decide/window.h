@@ -6,6 +6,9 @@
  *
  * Outcomes are kept by source cell, so that one source weighs at most a share of the window: 20 % with >= 5 active cells,
  * 5 % with >= 20. A cell's outcomes beyond its share are scaled down, successes and failures alike.
+ *
+ * Failures of unproven sources count where known-good sources failed in the summed time too; else they are discounted,
+ * which means that they are no outcomes.
  */
 #ifndef SLUICE_WINDOW_H
 #define SLUICE_WINDOW_H
@@ -17,6 +20,10 @@
 #include "maps/abi.h"
 
 #define WINDOW_BUCKETS_MAX 128
+#define WINDOW_SOME_CELLS 5 /* with as many active cells one weighs at most 1 / WINDOW_SOME_PARTS of the window */
+#define WINDOW_SOME_PARTS 5
+#define WINDOW_MANY_CELLS 20
+#define WINDOW_MANY_PARTS 20
 
 struct cell_counts {
 	uint32_t success; /* slow ones among them, unless slow is a failure */
@@ -32,7 +39,7 @@ struct sample {
 	uint32_t known_success, known_failure; /* of these, by known-good sources */
 	uint32_t
 		always; /* failures that count whoever caused them: no_listener; they are in no cell's failure or unproven */
-	uint32_t always_sources; /* cells they came from */
+	uint32_t always_sources; /* cells they came from; within one second of the clock each cell comes once */
 };
 
 struct window; /* opaque: sized by its number of buckets */
@@ -43,7 +50,10 @@ void window_free(struct window **window);
 void window_clear(struct window *window);
 void window_add(struct window *window, const struct sample *sample);
 
-/* Sums with weights applied. Rates are absent (has_* false) without a single outcome, never -1 or NaN (c89). */
+/*
+ * Sums with weights applied. Rates are absent (has_* false) without a single outcome, never -1 or NaN (c89). `always`
+ * failures weigh as an outcome does on average; how many sources they add is at least the most of any one second.
+ */
 struct tally {
 	uint64_t outcomes; /* raw: successes and failures that count */
 	uint64_t failures; /* raw */
