@@ -17,11 +17,16 @@
 #include "user/directories.h"
 
 #define JSON_TYPE "application/json"
-#define CONNECTIONS_MAX 64
+#define CONNECTIONS_MAX 128
+#define WAITING_MAX 64 /* half of the connections are left for others */
 #define IDLE_S 30
 
 struct api {
 	struct MHD_Daemon *unix_side, *tcp_side;
+	pthread_mutex_t waiting_lock; /* taken last: never around anything else */
+	struct request *waiting;
+	unsigned int waiting_count;
+	bool stopping; /* nobody waits any more */
 	int unix_fd, tcp_fd; /* ours until they are served */
 	char socket[108];
 	dev_t socket_dev;
@@ -34,7 +39,56 @@ struct request {
 	size_t len;
 	bool too_long;
 	bool last;
+	bool waited;
+	struct MHD_Connection *connection; /* suspended, while it is in api.waiting */
+	uint64_t until_ns, seq;
+	struct request *next;
 };
+
+/* --- requests that wait ------------------------------------------------------------------------------------------ */
+
+/*
+ * A suspended connection costs a descriptor and no thread. It is resumed from the loop; libmicrohttpd then calls the
+ * handler again with the same request, which answers with what there is.
+ */
+static bool suspend_request(struct api *api, struct MHD_Connection *connection, struct request *request,
+			    const struct reply *reply)
+{
+	SCOPE_LOCK(&api->waiting_lock);
+	if (api->stopping || api->waiting_count >= WAITING_MAX)
+		return false;
+	request->waited = true;
+	request->connection = connection;
+	request->until_ns = reply->wait_until_ns;
+	request->seq = reply->wait_seq;
+	request->next = api->waiting;
+	api->waiting = request;
+	api->waiting_count++;
+	MHD_suspend_connection(connection);
+	return true;
+}
+
+static void resume_requests(struct api *api, uint64_t now_ns, uint64_t seq, bool all)
+{
+	SCOPE_LOCK(&api->waiting_lock);
+	for (struct request **at = &api->waiting; *at;) {
+		struct request *request = *at;
+
+		if (!all && request->until_ns > now_ns && request->seq == seq) {
+			at = &request->next;
+			continue;
+		}
+		*at = request->next;
+		api->waiting_count--;
+		MHD_resume_connection(request->connection);
+	}
+}
+
+void api_wake(struct daemon *d, uint64_t now_ns, uint64_t seq)
+{
+	if (d->api)
+		resume_requests(d->api, now_ns, seq, false);
+}
 
 /* --- answers ---------------------------------------------------------------------------------------------------- */
 
@@ -266,9 +320,19 @@ static enum MHD_Result answer(struct daemon *d, struct MHD_Connection *connectio
 	call.segment = segment;
 	call.body = body;
 	call.uid = tcp ? (uint32_t)-1 : caller(connection);
+	call.waited = request->waited;
+	call.wait_until_ns = request->until_ns;
 	if (run_route(route, &call, &reply, &problem)) {
 		json_decref(reply.json);
 		free(reply.text);
+		return send_problem(connection, &problem, NULL);
+	}
+	if (reply.wait) {
+		if (suspend_request(d->api, connection, request, &reply))
+			return MHD_YES;
+		problem_value(&problem, MHD_HTTP_SERVICE_UNAVAILABLE, "wait", NULL, NULL,
+			      "ask without `wait`, or later", "%d requests wait already, or sluiced is stopping",
+			      WAITING_MAX);
 		return send_problem(connection, &problem, NULL);
 	}
 	request->last = reply.last;
@@ -446,10 +510,10 @@ static int listen_tcp(const char *where, int *ret_fd, char *why, size_t why_len)
 
 static struct MHD_Daemon *serve(struct daemon *d, int fd, MHD_AccessHandlerCallback handler)
 {
-	return MHD_start_daemon(MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ITC, 0, NULL, NULL, handler, d,
-				MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-				MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_NOTIFY_COMPLETED, completed, d,
-				MHD_OPTION_END);
+	return MHD_start_daemon(MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ITC | MHD_ALLOW_SUSPEND_RESUME,
+				0, NULL, NULL, handler, d, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+				CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_NOTIFY_COMPLETED,
+				completed, d, MHD_OPTION_END);
 }
 
 /* MHD closes the descriptor with the daemon; until it serves it is ours. */
@@ -475,6 +539,7 @@ int api_open(struct daemon *d, const struct config *config, char *why, size_t wh
 	if (!api)
 		return -ENOMEM;
 	api->unix_fd = api->tcp_fd = -1;
+	pthread_mutex_init(&api->waiting_lock, NULL);
 	d->api = api;
 	if (config->metrics[0])
 		err = listen_tcp(config->metrics, &api->tcp_fd, why, why_len);
@@ -502,6 +567,10 @@ void api_stop(struct daemon *d)
 
 	if (!api)
 		return;
+	pthread_mutex_lock(&api->waiting_lock);
+	api->stopping = true;
+	pthread_mutex_unlock(&api->waiting_lock);
+	resume_requests(api, 0, 0, true); /* libmicrohttpd does not stop over suspended ones */
 	if (api->unix_side)
 		MHD_stop_daemon(api->unix_side);
 	if (api->tcp_side)
@@ -512,6 +581,7 @@ void api_stop(struct daemon *d)
 	if (api->socket[0] && lstat(api->socket, &st) == 0 && st.st_dev == api->socket_dev &&
 	    st.st_ino == api->socket_ino)
 		unlink(api->socket);
+	pthread_mutex_destroy(&api->waiting_lock);
 	free(api);
 	d->api = NULL;
 }

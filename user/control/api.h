@@ -20,6 +20,8 @@ struct call {
 	uint32_t uid; /* of the caller */
 	const char *(*query)(void *arg, const char *key);
 	void *query_arg;
+	bool waited; /* asked again, after it had answered `wait` */
+	uint64_t wait_until_ns; /* as it had said then */
 };
 
 /* Either `json`, or `text` of `type`. Both are taken over. */
@@ -30,6 +32,8 @@ struct reply {
 	const char *type;
 	int status; /* 0: 200 */
 	bool last; /* the daemon ends when this is sent */
+	bool wait; /* no answer yet: asked again at wait_until_ns, or when the newest event is not wait_seq */
+	uint64_t wait_until_ns, wait_seq;
 };
 
 struct route {
@@ -48,6 +52,8 @@ int find_service(const struct call *call, const char *name, struct service **ret
 /* The sockets, before anything is attached: an address that is taken must not be found out afterwards. */
 int api_open(struct daemon *d, const struct config *config, char *why, size_t why_len);
 int api_serve(struct daemon *d, char *why, size_t why_len);
+/* Asks those that wait again, where there is a reason to; `seq` is of the newest event. From any thread. */
+void api_wake(struct daemon *d, uint64_t now_ns, uint64_t seq);
 void api_stop(struct daemon *d);
 
 #endif /* SLUICE_API_H */

@@ -88,6 +88,7 @@ static void on_tick(uv_timer_t *timer)
 	SCOPE_LOCK(&d->lock);
 	if (d->dp)
 		controller_tick(d, began_ns);
+	api_wake(d, clock_ns(), event_log_seq(d->event_log));
 }
 
 static void on_reload(uv_signal_t *handle, int signum)
@@ -127,9 +128,10 @@ static void on_link(uv_poll_t *poll, int status, int events)
 
 static void keep_event(const struct slc_event *event, void *arg)
 {
-	struct recent_events *recent = arg;
+	struct daemon *d = arg;
+	const struct service *service = daemon_service_by_uid(d, event->uid);
 
-	recent->ring[recent->count++ % (sizeof(recent->ring) / sizeof(recent->ring[0]))] = *event;
+	event_log_refusal(d->event_log, event, service ? service->policy.name : NULL);
 }
 
 static void on_events(uv_poll_t *poll, int status, int events)
@@ -140,7 +142,7 @@ static void on_events(uv_poll_t *poll, int status, int events)
 	(void)events;
 	SCOPE_LOCK(&d->lock);
 	if (d->dp)
-		datapath_events_consume(d->dp, keep_event, &d->events);
+		datapath_events_consume(d->dp, keep_event, d);
 }
 
 static int start_loop(struct daemon *d)
@@ -333,6 +335,7 @@ static void finish(struct daemon *d)
 	free(d->interfaces);
 	known_free(&d->known);
 	overrides_free(&d->overrides);
+	event_log_free(&d->event_log);
 	if (d->dp)
 		datapath_close(&d->dp);
 	journal_close(&d->journal);
@@ -346,10 +349,14 @@ int daemon_run(const struct daemon_options *options)
 	struct daemon *d = calloc(1, sizeof(*d));
 	struct config *config = NULL;
 	char why[WHY_LEN] = "";
-	int err = d ? 0 : -ENOMEM;
+	int err;
 
-	if (err)
+	if (d)
+		d->event_log = event_log_new();
+	if (!d || !d->event_log) {
+		free(d);
 		return 1;
+	}
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_mutex_init(&d->reload_lock, NULL);
 	d->rtnl_fd = d->events_fd = -1;

@@ -12,6 +12,7 @@
 #include <uv.h>
 
 #include "user/control/config.h"
+#include "user/control/event_log.h"
 #include "user/control/journal.h"
 #include "user/control/netns.h"
 #include "user/control/sockdiag.h"
@@ -79,11 +80,6 @@ struct tick_stats {
 	uint64_t began_ns; /* of the last one */
 };
 
-struct recent_events {
-	struct slc_event ring[256];
-	uint64_t count;
-};
-
 struct overrides {
 	struct override **items; /* by id */
 	size_t count;
@@ -130,7 +126,7 @@ struct daemon {
 	uint64_t known_written_ns;
 	bool known_writing;
 
-	struct recent_events events;
+	struct event_log *event_log;
 	struct tick_stats tick;
 	uint64_t salt_ns;
 	uint64_t started_ns;

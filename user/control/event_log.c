@@ -126,6 +126,12 @@ static bool wanted(const struct entry *entry, const struct event_query *query, u
 	       (!query->service || (entry->has_service && strcmp(entry->service, query->service) == 0));
 }
 
+uint64_t event_log_seq(struct event_log *log)
+{
+	SCOPE_LOCK(&log->lock);
+	return log->seq;
+}
+
 bool event_log_has(struct event_log *log, const struct event_query *query)
 {
 	SCOPE_LOCK(&log->lock);

@@ -54,7 +54,8 @@ struct event_answer {
 /* -ENOMEM. */
 int event_log_read(struct event_log *log, const struct event_query *query, uint64_t now_ns,
 		   struct event_answer *ret_answer);
-/* Whether something is there that the query asks for, and how many there are. */
+uint64_t event_log_seq(struct event_log *log); /* of the newest event; 0: none yet */
+/* Whether something is there that the query asks for. */
 bool event_log_has(struct event_log *log, const struct event_query *query);
 
 #endif /* SLUICE_EVENT_LOG_H */

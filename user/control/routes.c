@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "user/control/clock.h"
+#include "user/control/event_log.h"
 #include "user/control/accept_queues.h"
 #include "user/control/log.h"
 #include "user/control/metrics.h"
@@ -152,35 +153,83 @@ static int get_metrics(const struct call *call, struct reply *reply, struct prob
 	return 0;
 }
 
-static json_t *event_json(const struct daemon *d, const struct slc_event *event, uint64_t now_ns)
-{
-	const struct service *service = daemon_service_by_uid(d, event->uid);
-	char source[64], destination[64];
+#define WAIT_MAX_MS 10000
 
-	format_address(event->saddr, source, sizeof(source));
-	format_address(event->daddr, destination, sizeof(destination));
-	return json_pack("{s:I, s:s?, s:s, s:b, s:s, s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I}", "ms_ago",
-			 (json_int_t)((now_ns - event->time_ns) / NS_PER_MS), "service",
-			 service ? service->policy.name : NULL, "reason",
-			 event->reason < SLC_REASON_COUNT ? reason_info[event->reason].name : "?", "dry", event->dry,
-			 "class", event->class < SLC_CLASS_COUNT ? class_names[event->class] : "?", "source", source,
-			 "source_port", (json_int_t)event->sport, "destination", destination, "destination_port",
-			 (json_int_t)event->dport, "backlog", (json_int_t)event->backlog, "backlog_max",
-			 (json_int_t)event->backlog_max, "predicted", (json_int_t)event->predicted, "head_age_ms",
-			 (json_int_t)(event->head_age_ns / NS_PER_MS));
+static int read_number(const struct call *call, const char *key, uint64_t max, const char *accepted, bool *ret_has,
+		       uint64_t *ret_number, struct problem *problem)
+{
+	const char *text = call->query(call->query_arg, key);
+	char quoted[QUOTE_LEN], *end;
+
+	*ret_has = text != NULL;
+	if (!text)
+		return 0;
+	errno = 0;
+	*ret_number = strtoull(text, &end, 10);
+	if (text[0] < '0' || text[0] > '9' || *end || errno || *ret_number > max)
+		return problem_value(problem, 400, key, text, accepted, NULL, "%s: %s is not accepted", key,
+				     quote(text, quoted));
+	return 0;
+}
+
+static int read_kind(const struct call *call, struct event_query *query, struct problem *problem)
+{
+	const char *text = call->query(call->query_arg, "kind");
+	char accepted[64] = "", quoted[QUOTE_LEN];
+	size_t used = 0;
+
+	if (!text)
+		return 0;
+	for (int k = 0; k < EVENT_KIND_COUNT; k++) {
+		if (strcmp(text, event_kind_names[k]) == 0) {
+			query->has_kind = true;
+			query->kind = k;
+			return 0;
+		}
+		used += snprintf(accepted + used, sizeof(accepted) - used, "%s%s", k ? ", " : "", event_kind_names[k]);
+	}
+	return problem_value(problem, 400, "kind", text, accepted, NULL, "kind: %s is not accepted",
+			     quote(text, quoted));
+}
+
+/* Only a name that exists: a follower of a misspelt one would wait for ever. */
+static int read_service(const struct call *call, struct event_query *query, struct problem *problem)
+{
+	struct service *service;
+
+	query->service = call->query(call->query_arg, "service");
+	if (!query->service)
+		return 0;
+	SCOPE_LOCK(&call->d->lock);
+	return find_service(call, query->service, &service, problem);
 }
 
 static int get_events(const struct call *call, struct reply *reply, struct problem *problem)
 {
-	const struct recent_events *events = &call->d->events;
-	const uint64_t size = sizeof(events->ring) / sizeof(events->ring[0]);
-	uint64_t now_ns = clock_ns(), kept = events->count < size ? events->count : size;
-	json_t *list = json_array();
+	struct event_log *log = call->d->event_log;
+	struct event_query query = {0};
+	struct event_answer answer;
+	uint64_t wait_ms = 0, now_ns = clock_ns();
+	bool wait;
+	int err;
 
-	(void)problem;
-	for (uint64_t i = events->count - kept; i < events->count; i++)
-		json_array_append_new(list, event_json(call->d, &events->ring[i % size], now_ns));
-	return reply_json(reply, json_pack("{s:o, s:I}", "events", list, "seen", (json_int_t)events->count));
+	if (read_number(call, "after", INT64_MAX, "the `seq` of an answer before", &query.has_after, &query.after,
+			problem) ||
+	    read_number(call, "wait", WAIT_MAX_MS, "milliseconds, 0 to 10000", &wait, &wait_ms, problem) ||
+	    read_kind(call, &query, problem) || read_service(call, &query, problem))
+		return -EINVAL;
+	reply->wait_until_ns = call->waited ? call->wait_until_ns : now_ns + wait_ms * NS_PER_MS;
+	reply->wait_seq = event_log_seq(log);
+	if (wait && reply->wait_until_ns > now_ns && !event_log_has(log, &query)) {
+		reply->wait = true;
+		return 0;
+	}
+	err = event_log_read(log, &query, now_ns, &answer);
+	if (err)
+		return problem_say(problem, 500, "events: %s", strerror(-err));
+	return reply_json(reply,
+			  json_pack("{s:o, s:I, s:I, s:I}", "events", answer.events, "seq", (json_int_t)answer.seq,
+				    "lost", (json_int_t)answer.lost, "seen", (json_int_t)answer.seen));
 }
 
 /* --- orders --------------------------------------------------------------------------------------------------------------- */
@@ -457,7 +506,7 @@ const struct route routes[] = {
 	{"POST", "/v1/config/check", "/v1/config/check", post_check, .locked = false},
 	{"POST", "/v1/config/load", "/v1/config/load", post_load, .locked = false},
 	{"GET", "/v1/config/diff", "/v1/config/diff?path=PATH", get_diff, .locked = false},
-	{"GET", "/v1/events", "/v1/events", get_events, .locked = true},
+	{"GET", "/v1/events", "/v1/events?after=SEQ&wait=MS&service=NAME&kind=KIND", get_events, .locked = false},
 	{"POST", "/v1/detach", "/v1/detach", post_detach, .locked = false},
 	{"GET", "/metrics", "/metrics", get_metrics, .locked = true, .public = true},
 };
