@@ -90,18 +90,35 @@ static int check_reason_text(const char *text, char *why, size_t why_len)
 	return check_reason(text, strlen(text), why, why_len);
 }
 
+static int check_events(const char *text, char *why, size_t why_len)
+{
+	if (strcmp(text, "breaker") && strcmp(text, "refusal"))
+		return accept_only(why, why_len, "breaker, refusal");
+	return 0;
+}
+
+static int check_sequence(const char *text, char *why, size_t why_len)
+{
+	uint64_t sequence;
+
+	if (parse_count(text, 0, INT64_MAX, &sequence, why, why_len))
+		return accept_only(why, why_len, "the number of an event: `seq` in `sluicectl events --json`");
+	return 0;
+}
+
 int check_value(enum kind kind, const char *text, bool *ret_sentence, char *why, size_t why_len)
 {
 	static const struct {
 		int (*check)(const char *text, char *why, size_t why_len);
 		bool sentence; /* the parsers of config.h speak in sentences */
 	} checks[] = {
-		[KIND_TEXT] = {check_text, false},  [KIND_NAME] = {check_name, false},
-		[KIND_CIDR] = {check_cidr, true},   [KIND_ADDRESS] = {check_address, true},
-		[KIND_LIMIT] = {check_limit, true}, [KIND_RATE] = {check_rate, true},
-		[KIND_COUNT] = {check_count, true}, [KIND_ID] = {check_id, false},
-		[KIND_FOR] = {check_for, false},    [KIND_REASON] = {check_reason_text, false},
-		[KIND_FILE] = {check_text, false},
+		[KIND_TEXT] = {check_text, false},         [KIND_NAME] = {check_name, false},
+		[KIND_CIDR] = {check_cidr, true},          [KIND_ADDRESS] = {check_address, true},
+		[KIND_LIMIT] = {check_limit, true},        [KIND_RATE] = {check_rate, true},
+		[KIND_COUNT] = {check_count, true},        [KIND_ID] = {check_id, false},
+		[KIND_FOR] = {check_for, false},           [KIND_REASON] = {check_reason_text, false},
+		[KIND_FILE] = {check_text, false},         [KIND_EVENTS] = {check_events, false},
+		[KIND_SEQUENCE] = {check_sequence, false},
 	};
 
 	*ret_sentence = checks[kind].sentence;

@@ -34,6 +34,8 @@ enum kind {
 	KIND_FOR,
 	KIND_REASON,
 	KIND_FILE,
+	KIND_EVENTS, /* breaker or refusal */
+	KIND_SEQUENCE, /* of an event */
 };
 #define COUNT_MAX 1000 /* rows of a list */
 
@@ -55,6 +57,9 @@ enum option {
 	OPT_effective,
 	OPT_config,
 	OPT_pins,
+	OPT_follow,
+	OPT_kind,
+	OPT_after,
 	OPTION_COUNT
 };
 #define BIT(option) (1u << OPT_##option)
@@ -137,6 +142,8 @@ int run_request(const struct invocation *inv); /* sends, shows, returns the exit
 int run_drain(const struct invocation *inv);
 int run_detach(const struct invocation *inv);
 int run_config_check(const struct invocation *inv);
+int run_breaker(const struct invocation *inv);
+int run_events(const struct invocation *inv);
 int run_doctor(const struct invocation *inv);
 int run_version(const struct invocation *inv);
 int run_help(const struct invocation *inv);

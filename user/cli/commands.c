@@ -26,15 +26,25 @@ const struct option_spec option_specs[OPTION_COUNT] = {
 			"the configuration, where no daemon answers (default /etc/sluice/sluice.yaml)"},
 	[OPT_pins] = {"--pins", "DIR", KIND_FILE, false,
 		      "where the maps are pinned, where no daemon answers (default /sys/fs/bpf/sluice)"},
+	[OPT_follow] = {"--follow", NULL, KIND_NONE, false, "wait for more and print each as it comes"},
+	[OPT_kind] = {"--kind", "KIND", KIND_EVENTS, false, "only this kind: breaker or refusal"},
+	[OPT_after] = {"--after", "SEQ", KIND_SEQUENCE, false, "only events with a greater number"},
 };
+
+#define BREAKER_ORDER(order)                                    \
+	.method = "POST", .target = "/v1/services/{0}/breaker", \
+	.fields = {{"order", FROM_CONSTANT, 0, order},          \
+		   {"for", FROM_OPTION, OPT_for, NULL},         \
+		   {"reason", FROM_OPTION, OPT_reason, NULL}},  \
+	.run = run_breaker
 
 const struct command commands[] = {
 	{
 		.path = "status",
 		.summary = "what runs, on which interfaces, and how each service fares",
 		.text = "Shows the daemon, its configuration, each interface with the mode of XDP and why, what is "
-			"degraded, and a line for each service: attempts, refusals by reason, open connections and the "
-			"fullest accept queue.",
+			"degraded, and a line for each service: attempts, refusals by reason, open connections, the "
+			"fullest accept queue, its breaker and the answer time (P50/P95 of the last minute).",
 		.examples = {"sluicectl status", "sluicectl status --json | jq '.services[].refused'"},
 		.method = "GET",
 		.target = "/v1/status",
@@ -51,9 +61,11 @@ const struct command commands[] = {
 	{
 		.path = "service show",
 		.args = {{"NAME", KIND_NAME, false, false}},
-		.summary = "one service: what binds now, limits, listeners, reasons",
-		.text = "The first sentence says what refuses connections at the moment, if anything does: a drain, an "
-			"override, the accept-queue gate or a limit, each with its figures.",
+		.summary = "one service: what binds now, what the kernel sees of it, limits, reasons",
+		.text = "The first sentence says what refuses connections at the moment, if anything does: the breaker, with "
+			"the rule that opened it and the figures that decided, a drain, an override, the accept-queue gate or "
+			"a limit. Then come outcomes by kind, percentiles of the answer time, turns, health and what cannot "
+			"be seen of this service. A figure without samples is '-'.",
 		.examples = {"sluicectl service show web"},
 		.method = "GET",
 		.target = "/v1/services/{0}",
@@ -102,6 +114,37 @@ const struct command commands[] = {
 		.show = show_limits,
 	},
 	{
+		.path = "breaker open",
+		.args = {{"NAME", KIND_NAME, false, false}},
+		.options = BIT(for) | BIT(reason),
+		.required = BIT(reason),
+		.summary = "hold the circuit breaker open: refuse every new connection",
+		.text = "Until `breaker auto`, or for a time; then the breaker probes. It holds without the daemon, and in "
+			"a service without a `breaker:` block too. Success is what was read back from the kernel.",
+		.examples = {"sluicectl breaker open web --for 10m --reason 'database restore'"},
+		BREAKER_ORDER("open"),
+	},
+	{
+		.path = "breaker close",
+		.args = {{"NAME", KIND_NAME, false, false}},
+		.options = BIT(for) | BIT(reason),
+		.required = BIT(reason),
+		.summary = "hold the circuit breaker closed: it opens for nothing",
+		.text = "New connections are admitted even while the service is broken; the other limits still hold. "
+			"Until `breaker auto`, or for a time. Success is what was read back from the kernel.",
+		.examples = {"sluicectl breaker close web --for 5m --reason 'breaker opens on a test'"},
+		BREAKER_ORDER("close"),
+	},
+	{
+		.path = "breaker auto",
+		.args = {{"NAME", KIND_NAME, false, false}},
+		.options = BIT(reason),
+		.summary = "let the breaker decide again: ends `breaker open` and `breaker close`",
+		.text = "Done as well where there was no such order. What was held open probes first.",
+		.examples = {"sluicectl breaker auto web"},
+		BREAKER_ORDER("auto"),
+	},
+	{
 		.path = "deny",
 		.args = {{"CIDR", KIND_CIDR, false, false}},
 		.options = BIT(for) | BIT(all_packets) | BIT(force) | BIT(reason),
@@ -141,6 +184,19 @@ const struct command commands[] = {
 		.show = show_order,
 	},
 	{
+		.path = "events",
+		.options = BIT(follow) | BIT(service) | BIT(kind) | BIT(after),
+		.summary = "what breakers did and whom sluice refused, with the figures that decided",
+		.text = "A line for each event, oldest first; with --json an object a line (JSON lines). The daemon keeps the "
+			"newest ones, and refusals come as a sample; what it no longer had when asked is counted on stderr. "
+			"--follow waits out a restart of the daemon; it ends with status 0 when it is interrupted or its "
+			"reader is gone.",
+		.examples = {"sluicectl events --kind breaker",
+			     "sluicectl events --follow --service web",
+			     "sluicectl events --follow --json --kind breaker | jq -c '[.service, .to, .rule]'"},
+		.run = run_events,
+	},
+	{
 		.path = "trust list",
 		.summary = "the trust list in force, with the origin of each rule",
 		.examples = {"sluicectl trust list"},
@@ -150,7 +206,7 @@ const struct command commands[] = {
 	},
 	{
 		.path = "overrides list",
-		.summary = "what operators ordered: limits, deny, allow, drain",
+		.summary = "what operators ordered: limits, breaker, deny, allow, drain",
 		.examples = {"sluicectl overrides list"},
 		.method = "GET",
 		.target = "/v1/overrides",

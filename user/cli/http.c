@@ -73,7 +73,15 @@ static int explain(CURL *curl, CURLcode code, const char *path, char *why, size_
 		return connected > 0 ? -ETIMEDOUT : -ENOTCONN;
 	}
 	snprintf(why, why_len, "%s", curl_easy_strerror(code));
-	return -EPROTO;
+	return code == CURLE_ABORTED_BY_CALLBACK ? -ECANCELED : -EPROTO;
+}
+
+static int ask_to_stop(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+{
+	bool (*const *stop)(void) = arg;
+
+	(void)a, (void)b, (void)c, (void)d;
+	return (*stop)();
 }
 
 static void set_request(CURL *curl, const char *path, const char *method, const char *url, const char *text,
@@ -114,8 +122,8 @@ static int read_answer(CURL *curl, const struct buffer *buffer, struct http_answ
 	return 0;
 }
 
-int http_request(const char *socket_path, const char *method, const char *target, const json_t *body,
-		 struct http_answer *ret_answer, char *why, size_t why_len)
+static int perform(const char *socket_path, const char *method, const char *target, const json_t *body,
+		   bool (*stop)(void), struct http_answer *ret_answer, char *why, size_t why_len)
 {
 	struct curl_slist *headers = curl_slist_append(NULL, "Expect:");
 	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
@@ -130,6 +138,11 @@ int http_request(const char *socket_path, const char *method, const char *target
 		if (text)
 			curl_slist_append(headers, "Content-Type: application/json");
 		set_request(curl, socket_path, method, url, text, headers, &buffer);
+		if (stop) {
+			curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+			curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, ask_to_stop);
+			curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &stop);
+		}
 		code = curl_easy_perform(curl);
 		err = code ? explain(curl, code, socket_path, why, why_len)
 			   : read_answer(curl, &buffer, ret_answer, why, why_len);
@@ -140,6 +153,18 @@ int http_request(const char *socket_path, const char *method, const char *target
 	free(url);
 	free(buffer.data);
 	return err;
+}
+
+int http_request(const char *socket_path, const char *method, const char *target, const json_t *body,
+		 struct http_answer *ret_answer, char *why, size_t why_len)
+{
+	return perform(socket_path, method, target, body, NULL, ret_answer, why, why_len);
+}
+
+int http_wait(const char *socket_path, const char *target, bool (*stop)(void), struct http_answer *ret_answer,
+	      char *why, size_t why_len)
+{
+	return perform(socket_path, "GET", target, NULL, stop, ret_answer, why, why_len);
 }
 
 void http_release(struct http_answer *answer)

@@ -8,10 +8,12 @@
 #include <time.h>
 
 #include "maps/reasons.h"
+#include "user/cli/breaker.h"
 #include "user/cli/fault.h"
 #include "user/cli/output.h"
 #include "user/cli/request.h"
 #include "user/cli/services.h"
+#include "user/cli/signals.h"
 
 #define LOOK_MS 500
 
@@ -169,15 +171,22 @@ static void explain_refusals(const json_t *before, const json_t *now, double sec
 	json_decref(grown);
 }
 
-static void explain(const json_t *before, const json_t *now, double seconds)
+static void explain(const json_t *before, const json_t *now, double seconds, const json_t *events)
 {
+	bool first = breaker_acts(json_object_get(now, "breaker"));
+
+	/* A closed breaker comes second: it is not what an operator has come for. */
 	printf("%s: ", text_at(now, "name"));
+	if (first)
+		print_breaker_sentence(now, events);
 	if (true_at(now, "draining"))
 		printf("DRAINING: every new connection is refused, %.0f are still open; "
 		       "`sluicectl undrain %s` admits again.\n",
 		       open_total(now), text_at(now, "name"));
 	else
 		explain_refusals(before, now, seconds);
+	if (!first)
+		print_breaker_sentence(now, events);
 }
 
 /* --- the rest ------------------------------------------------------------------------------------------------ */
@@ -369,6 +378,9 @@ static void print_service(const json_t *service)
 	print_group("policy", json_object_get(service, "policy"));
 	print_group("controller", json_object_get(service, "decision"));
 	print_facts(service);
+	print_breaker_facts(service);
+	print_signals(service);
+	print_outcomes(service);
 	putchar('\n');
 	print_listeners(json_object_get(service, "listeners"));
 	putchar('\n');
@@ -383,24 +395,44 @@ static double seconds_now(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+/* The figures that tripped a breaker are gone from its windows: the event has them. NULL: no daemon that keeps any. */
+static json_t *breaker_events(const struct invocation *inv)
+{
+	char *name = http_escape(inv->args[0]), *target = NULL, why[256];
+	struct http_answer answer = {0};
+	json_t *events = NULL;
+
+	if (name && asprintf(&target, "/v1/events?service=%s&kind=breaker", name) >= 0 &&
+	    !http_request(socket_of(inv), "GET", target, NULL, &answer, why, sizeof(why)) && answer.status == 200)
+		events = json_incref(json_object_get(answer.body, "events"));
+	http_release(&answer);
+	free(name);
+	free(target);
+	return events;
+}
+
 void show_service(const struct invocation *inv, const json_t *answer)
 {
 	struct timespec pause = {0, LOOK_MS * 1000000L};
-	double began = seconds_now(), seconds;
+	json_t *body = NULL, *events = NULL;
 	struct http_answer later = {0};
 	char *target = NULL, why[256];
-	json_t *body = NULL;
+	double began = seconds_now();
 
 	nanosleep(&pause, NULL);
 	if (!build_request(inv, &target, &body) &&
 	    !http_request(socket_of(inv), "GET", target, NULL, &later, why, sizeof(why)) && later.status == 200) {
-		seconds = seconds_now() - began;
-		explain(answer, later.body, seconds);
+		double seconds = seconds_now() - began;
+
+		if (breaker_acts(json_object_get(later.body, "breaker")))
+			events = breaker_events(inv);
+		explain(answer, later.body, seconds, events);
 		print_service(later.body);
 	} else {
 		print_service(answer);
 	}
 	http_release(&later);
+	json_decref(events);
 	json_decref(body);
 	free(target);
 }

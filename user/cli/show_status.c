@@ -2,9 +2,11 @@
 /* show_status.c: status and service list. */
 #include <string.h>
 
+#include "user/cli/breaker.h"
 #include "user/cli/fault.h"
 #include "user/cli/output.h"
 #include "user/cli/services.h"
+#include "user/cli/signals.h"
 
 double refused_total(const json_t *service)
 {
@@ -60,29 +62,27 @@ static void add_service(struct table *table, const json_t *service)
 {
 	const json_t *queue = json_object_get(service, "accept_queue");
 	char buf[FIGURE], note[CELL];
-	double refused = refused_total(service);
 
 	table_row(table);
 	table_cell(table, 0, "%s", text_at(service, "name"));
-	table_cell(table, 1, "%s", text_at(service, "signal"));
-	table_cell(table, 2, "%s", count_at(service, "attempts", buf));
-	table_cell(table, 3, "%s", count_at(service, "admitted", buf));
-	table_cell(table, 4, "%s", count_text(refused, buf));
-	table_cell(table, 5, "%s",
-		   refused > 0 ? percent_text(refused, refused + number_at(service, "admitted"), buf) : "-");
-	table_cell(table, 6, "%s", count_text(open_total(service), buf));
+	table_cell(table, 1, "%s", count_at(service, "attempts", buf));
+	table_cell(table, 2, "%s", count_at(service, "admitted", buf));
+	table_cell(table, 3, "%s", count_text(refused_total(service), buf));
+	table_cell(table, 4, "%s", count_text(open_total(service), buf));
 	if (number_at(queue, "listeners") > 0)
-		table_cell(table, 7, "%.0f/%.0f", number_at(queue, "length"), number_at(queue, "limit"));
+		table_cell(table, 5, "%.0f/%.0f", number_at(queue, "length"), number_at(queue, "limit"));
 	else
-		table_cell(table, 7, "-");
-	table_cell(table, 8, "%s", milliseconds_text(json_object_get(queue, "head_age_ms"), buf));
+		table_cell(table, 5, "-");
+	table_cell(table, 6, "%s", milliseconds_text(json_object_get(queue, "head_age_ms"), buf));
+	table_cell(table, 7, "%s", answer_time(service, buf));
+	table_cell(table, 8, "%s", breaker_word(json_object_get(service, "breaker")));
 	table_cell(table, 9, "%s", note_of(service, note));
 }
 
 void print_services(const json_t *services)
 {
-	static const char *const titles[] = {"service", "signal", ">attempts", ">admitted", ">refused", ">share",
-					     ">open",   ">queue", ">head age", "most by",   NULL};
+	static const char *const titles[] = {"service",   ">attempts", ">admitted", ">refused", ">open", ">queue",
+					     ">head age", ">P50/P95",  "breaker",   "most by",  NULL};
 	struct table table;
 	const json_t *service;
 	size_t i;
