@@ -5,7 +5,7 @@
  * could be lost (c101); every transition is a row of breaker_transitions.h and raises the generation by one.
  *
  * In mode metrics nothing is enforced: the machine runs on the outcomes of unrefused traffic and reports what it would
- * have done; a would-be open state ends when its time is over and no trip rule holds.
+ * have done; a would-be open state ends (rule `recovered`) when its time is over and no trip rule holds.
  */
 #ifndef SLUICE_BREAKER_H
 #define SLUICE_BREAKER_H
@@ -118,6 +118,20 @@ struct breaker_event {
 	struct breaker_figures figures;
 };
 
+/*
+ * A stretch of BREAKER_PERIOD_NS in which all was well. It comes into force one period late, so that the seconds in which
+ * a service has begun to fail, and nobody knows it, are not what its recovery is measured by.
+ */
+#define BREAKER_PERIOD_NS 10000000000ULL
+struct breaker_period {
+	bool running;
+	uint64_t since_ns;
+	double rate_sum;
+	uint64_t ticks;
+	bool has_p99;
+	uint64_t p99_ns;
+};
+
 struct breaker {
 	struct breaker_config config;
 	enum breaker_state state;
@@ -129,7 +143,7 @@ struct breaker {
 	unsigned int openings; /* n of the open time */
 	uint64_t held_since_ns; /* by a dependency, with `held` */
 	bool held;
-	bool ramping;
+	bool ramping; /* a phase of closed */
 	unsigned int ramp_steps; /* taken */
 	uint64_t ramp_at_ns; /* of the next step */
 	double healthy_rate; /* answers per second in the last healthy window */
@@ -138,15 +152,23 @@ struct breaker {
 	bool has_healthy_p99;
 	uint64_t learned_base_ns; /* healthy P95 */
 	bool has_base;
-	struct window *window, *fast;
-	uint32_t run; /* failures since the last success */
+	struct breaker_period period, settled; /* being measured; the newest whole one, not in force yet */
+	struct window *window, *fast; /* fast: also of the last second and of risk */
+	uint32_t run; /* failures since the last tick with a success */
+	double past_outcomes, past_failures; /* before the run: of the newest 128 outcomes */
 	uint64_t last_second_outcomes;
+	struct tally recent; /* of the last 10 s, for risk */
+	bool owing; /* at least min_outcomes owed, and never under half of that since */
+	uint64_t owing_since_ns;
+	bool ticked;
+	uint64_t ticked_ns;
 	uint64_t trips[RULE_COUNT];
 	struct breaker_figures figures; /* of the last tick */
 };
 
 /* What the kernel is to do. */
 struct breaker_decision {
+	bool shadow; /* metrics-only: none of it is to be enforced */
 	bool open, half_open, ramp; /* at most one */
 	double ramp_rate; /* admitted per second, with `ramp` */
 	bool has_floor; /* with open and half_open */
@@ -177,7 +199,10 @@ unsigned int breaker_tick(struct breaker *breaker, const struct breaker_input *i
 /* The dual-factor risk (CONTROL 3): error and latency terms are stored too. False: no rate, or no p95. */
 bool breaker_risk(const struct breaker_config *config, bool has_base, uint64_t learned_base_ns,
 		  const struct tally *tally, bool has_p95, uint64_t p95_ns, struct breaker_figures *figures);
-/* t_n = min(cap, max(4 x P99, jitter(base x 2^n))); full: uniform in [base, base x 2^n]. */
+/*
+ * t_n = min(cap, max(4 x P99, jitter(base x 2^n))), and jitter keeps below the cap, so that breakers at the cap are spread
+ * too. full: uniform in [base, base x 2^n], for n = 0 as for n = 1; part: up to that share shorter; none: exactly that.
+ */
 uint64_t breaker_open_time(const struct breaker_config *config, unsigned int n, bool has_p99, uint64_t p99_ns,
 			   uint64_t random);
 

@@ -31,20 +31,26 @@
 	X(half_open_over, 0, "half-open for too long without a verdict")      \
 	X(order_open, 0, "operator: breaker open")                            \
 	X(order_closed, 0, "operator: breaker close")                         \
-	X(order_over, 0, "operator's order released or over")
+	X(order_over, 0, "operator's order released or over")                 \
+	X(recovered, 0, "metrics only: time is over and no trip rule holds")
 
-/* From, rule, to, what happens to the number n of openings in a row: KEEP, NEXT (n + 1), ZERO. */
+/*
+ * From, rule, to, what happens to the number n of openings in a row: KEEP, NEXT (n + 1), ZERO, RAMP (NEXT where the trip
+ * comes during the ramp, else KEEP).
+ */
 #define BREAKER_TRANSITIONS(X)                            \
-	X(closed, long, open, KEEP)                       \
-	X(closed, fast, open, KEEP)                       \
-	X(closed, consecutive, open, KEEP)                \
-	X(closed, slow, open, KEEP)                       \
-	X(closed, silent, open, KEEP)                     \
-	X(closed, risk, open, KEEP)                       \
+	X(closed, long, open, RAMP)                       \
+	X(closed, fast, open, RAMP)                       \
+	X(closed, consecutive, open, RAMP)                \
+	X(closed, slow, open, RAMP)                       \
+	X(closed, silent, open, RAMP)                     \
+	X(closed, risk, open, RAMP)                       \
 	X(open, wait_over, half_open, KEEP)               \
 	X(half_open, probes_succeeded, closed, KEEP)      \
 	X(half_open, probe_failed, open, NEXT)            \
 	X(half_open, half_open_over, open, NEXT)          \
+	X(open, recovered, closed, KEEP)                  \
+	X(half_open, recovered, closed, KEEP)             \
 	X(closed, order_open, forced_open, KEEP)          \
 	X(open, order_open, forced_open, KEEP)            \
 	X(half_open, order_open, forced_open, KEEP)       \
