@@ -86,6 +86,7 @@ struct service_config {
 	uint64_t slow_after_ns, timeout_ns;
 	bool slow_is_failure;
 	uint32_t failures; /* bit per enum slc_outcome: breaker.failures and slow_is resolved */
+	bool failures_listed; /* by name: breaker.failures is not auto */
 	bool has_breaker; /* a breaker: block is there */
 	struct breaker_config breaker; /* complete also without a block: then enforce is false */
 	int line; /* of the entry in the file, for later messages */
@@ -191,6 +192,9 @@ void diag_reset(struct diag *diag);
 int config_load(const char *path, struct config **ret_config, struct diag *diag);
 int config_parse(const char *name, const char *text, size_t len, struct config **ret_config, struct diag *diag);
 void config_free(struct config **config);
+
+/* Whether breaker.open.base is under 3 x the P99 that was measured: then `buf` has the advice, to follow "NAME: ". */
+bool config_advise_open_base(const struct service_config *service, uint64_t p99_ns, char *buf, size_t len);
 
 /* Values with units, shared by file and CLI. Each: 0, or -EINVAL with what is accepted in `why`. */
 int parse_rate(const char *text, struct rate *ret_rate, char *why, size_t why_len);

@@ -12,7 +12,7 @@
 
 static const struct cidr everything4 = {.addr = {[10] = 0xff, [11] = 0xff}, .prefix = 96};
 
-static bool covers_ipv4(const struct cidr *cidr)
+bool cidr_covers_ipv4(const struct cidr *cidr)
 {
 	return cidr_contains(cidr, &everything4);
 }
@@ -29,6 +29,7 @@ static const struct pair {
 		{"accept_queue.target", "accept_queue.max_wait", false},
 		{"accept_queue.reserve", "accept_queue.deadline", false},
 		{"breaker.open.base", "breaker.open.cap", true},
+		{"breaker.close_after", "breaker.probes", true},
 		{"shed.ladder.l1", "shed.ladder.l2", false},
 		{"shed.warn", "shed.fuse", false},
 },
@@ -65,7 +66,7 @@ static void check_pair(struct load *load, const struct pair *pair, const struct 
 
 /* --- services --------------------------------------------------------------------------------------------------- */
 
-static void blame_service(struct load *load, size_t service, const char *name, const char *what)
+void config_blame(struct load *load, size_t service, const char *name, const char *what)
 {
 	const struct setting *setting = config_service_setting(load, service, name);
 	const struct service_config *config = &load->config->services[service];
@@ -86,7 +87,7 @@ static void check_bucket(struct load *load, size_t service, const struct bucket_
 			 config_service_setting(load, service, rate)->value);
 	else
 		snprintf(what, sizeof(what), "%u is set without rate; add rate, or remove burst", bucket->burst);
-	blame_service(load, service, bucket->rate.set ? rate : burst, what);
+	config_blame(load, service, bucket->rate.set ? rate : burst, what);
 }
 
 /* Of two keys the one that was given: the other is a default. */
@@ -103,34 +104,33 @@ static void check_source(struct load *load, size_t index)
 	char what[256];
 
 	if (service->has_wide && !service->source.rate.set)
-		blame_service(load, index, "source.wide.rate",
-			      "wide is the second bucket; source.rate must be set too");
+		config_blame(load, index, "source.wide.rate", "wide is the second bucket; source.rate must be set too");
 	if (service->override_count && !service->source.rate.set)
-		blame_service(load, index, "source.overrides.cidr",
-			      "overrides are exceptions to source.rate, which must be set too");
+		config_blame(load, index, "source.overrides.cidr",
+			     "overrides are exceptions to source.rate, which must be set too");
 	if (service->has_wide && service->wide_v4_prefix >= service->v4_prefix) {
 		snprintf(what, sizeof(what), "source.wide.ipv4_prefix, %u, is not shorter than source.ipv4_prefix, %u",
 			 service->wide_v4_prefix, service->v4_prefix);
-		blame_service(load, index, given(load, index, "source.wide.ipv4_prefix", "source.ipv4_prefix"), what);
+		config_blame(load, index, given(load, index, "source.wide.ipv4_prefix", "source.ipv4_prefix"), what);
 	}
 	if (service->has_wide && service->wide_v6_prefix >= service->v6_prefix) {
 		snprintf(what, sizeof(what), "source.wide.ipv6_prefix, %u, is not shorter than source.ipv6_prefix, %u",
 			 service->wide_v6_prefix, service->v6_prefix);
-		blame_service(load, index, given(load, index, "source.wide.ipv6_prefix", "source.ipv6_prefix"), what);
+		config_blame(load, index, given(load, index, "source.wide.ipv6_prefix", "source.ipv6_prefix"), what);
 	}
 	for (size_t i = 0; i < service->override_count; i++) {
 		const struct cidr *cidr = &service->overrides[i].cidr;
 		char text[64];
 
 		format_cidr(cidr, text, sizeof(text));
-		if (cidr->prefix < 96 && covers_ipv4(cidr)) {
+		if (cidr->prefix < 96 && cidr_covers_ipv4(cidr)) {
 			snprintf(what, sizeof(what), "%s would take in IPv4 too; 2000::/3 is the IPv6 Internet", text);
-			blame_service(load, index, "source.overrides.cidr", what);
+			config_blame(load, index, "source.overrides.cidr", what);
 		}
 		for (size_t j = 0; j < i; j++)
 			if (!memcmp(cidr, &service->overrides[j].cidr, sizeof(*cidr))) {
 				snprintf(what, sizeof(what), "%s stands twice", text);
-				blame_service(load, index, "source.overrides.cidr", what);
+				config_blame(load, index, "source.overrides.cidr", what);
 				break;
 			}
 	}
@@ -145,7 +145,7 @@ static void check_compiles(struct load *load, size_t index)
 	int err = compile_service(load->config, &load->config->services[index], &compiled, &key, why, sizeof(why));
 
 	if (err) {
-		blame_service(load, index, key, why);
+		config_blame(load, index, key, why);
 		return;
 	}
 	free(compiled.keys);
@@ -172,8 +172,9 @@ static void check_service(struct load *load, size_t index)
 	check_bucket(load, index, &service->total, "total.rate", "total.burst");
 	check_source(load, index);
 	check_queue(load, index);
+	config_check_breaker(load, index);
 	if (service->action == ACTION_RESET && service->proto != IPPROTO_TCP)
-		blame_service(load, index, "shed.action", "reset is for protocol: tcp only; this service is udp");
+		config_blame(load, index, "shed.action", "reset is for protocol: tcp only; this service is udp");
 	for (size_t i = 0; i < sizeof(service_pairs) / sizeof(service_pairs[0]); i++)
 		check_pair(load, &service_pairs[i], config_service_setting(load, index, service_pairs[i].below),
 			   config_service_setting(load, index, service_pairs[i].above));
@@ -191,7 +192,7 @@ static void check_service_names(struct load *load)
 			if (!strcmp(config->services[i].name, config->services[j].name)) {
 				snprintf(what, sizeof(what), "\"%s\" is taken by the service in line %d",
 					 config->services[i].name, config->services[j].line);
-				blame_service(load, i, "name", what);
+				config_blame(load, i, "name", what);
 				break;
 			}
 }
@@ -259,7 +260,7 @@ static void check_addresses(struct load *load)
 			snprintf(what, sizeof(what),
 				 "%s port %u is taken by service %s in line %d; one address belongs to one service",
 				 address, claims[i].key.port, first->name, first->line);
-		blame_service(load, claims[i].service, "listen", what);
+		config_blame(load, claims[i].service, "listen", what);
 	}
 	free(claims);
 }
@@ -293,6 +294,20 @@ static size_t find_service(const struct config *config, const char *name)
 	return i;
 }
 
+static void check_named_once(struct load *load, const struct reference *reference)
+{
+	const struct reference *other = load->references;
+
+	while (other < reference && (other->service != reference->service || other->key != reference->key ||
+				     other->target != reference->target))
+		other++;
+	if (other < reference)
+		report_error(load->report, reference->node->line, reference->node->column,
+			     "services[%s].%s: \"%s\" stands twice; name each service once",
+			     load->config->services[reference->service].name, schema_name(reference->key),
+			     reference->node->text);
+}
+
 static void check_reference(struct load *load, struct reference *reference)
 {
 	const struct config *config = load->config;
@@ -317,6 +332,8 @@ static void check_reference(struct load *load, struct reference *reference)
 		report_error(load->report, line, column,
 			     "services[%s].%s: \"%s\" is the service itself; the name of another one is accepted",
 			     service->name, name, text);
+	else
+		check_named_once(load, reference);
 }
 
 /* Of a walk along references by one key. */
@@ -389,7 +406,7 @@ static void check_cycles(struct load *load, const char *path)
 
 const char *config_trust_problem(enum trust_action action, const struct cidr *cidr)
 {
-	if (!covers_ipv4(cidr))
+	if (!cidr_covers_ipv4(cidr))
 		return NULL;
 	if (action == TRUST_DENY)
 		return "would deny everyone; deny prefixes, or stop a service by \"sluicectl drain NAME\"";
@@ -574,7 +591,7 @@ static void check_management(struct load *load)
 	char text[64];
 
 	for (size_t i = 0; i < config->management_cidr_count; i++) {
-		if (!covers_ipv4(&config->management_cidrs[i]))
+		if (!cidr_covers_ipv4(&config->management_cidrs[i]))
 			continue;
 		format_cidr(&config->management_cidrs[i], text, sizeof(text));
 		report_warn(load->report, list->line, list->column,
@@ -646,6 +663,7 @@ void config_check(struct load *load)
 	struct config *config = load->config;
 
 	check_interfaces(load);
+	config_check_dscp(load);
 	check_management(load);
 	check_classes(load);
 	check_rates(load);

@@ -37,6 +37,13 @@ void config_walk(struct load *load);
 void config_resolve(struct load *load);
 void config_check(struct load *load);
 
+void config_check_breaker(struct load *load, size_t service);
+void config_check_dscp(struct load *load);
+
+/* An error of a service's key, "source.rate": at its place, or at the service's where it is a default. */
+void config_blame(struct load *load, size_t service, const char *name, const char *what);
+bool cidr_covers_ipv4(const struct cidr *cidr);
+
 /* What no rule may say of this prefix, as the end of a sentence; NULL: fine. */
 const char *config_trust_problem(enum trust_action action, const struct cidr *cidr);
 

@@ -266,7 +266,7 @@ const struct schema_key schema[] = {
 	 AT(service_config, breaker.silent_ns), FLAG(service_config, breaker.has_silent),
 	 .help = "without any answer while answers are owed; auto: twice the timeout, at least 5s"},
 	{"services.breaker.failures", KEY_OUTCOME, KEY_MANY | KEY_ONE_OK, .words = "auto", .fallback = "auto",
-	 AT(service_config, failures),
+	 AT(service_config, failures), FLAG(service_config, failures_listed),
 	 .help = "outcomes that are failures, and no others; auto: all but slow, which slow_is adds"},
 	{"services.breaker.risk", KEY_MAP, .help = "rule on errors and latency together"},
 	{"services.breaker.risk.formula", KEY_WORD, .words = "log|published|none", .fallback = "log",
