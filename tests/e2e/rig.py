@@ -21,11 +21,13 @@ removes everything. Nothing here uses a fixed path outside the checkout and the 
 import contextlib
 import ctypes
 import functools
+import http.client
 import itertools
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -195,13 +197,15 @@ class Difference:
 class Tool:
     """A running program of build/tools: ready when made; prints one JSON object at its end."""
 
+    stdin = None
+
     def __init__(self, namespace, name, *args, cpu=None):
         path = BUILD / "tools" / name
         if not path.exists():
             raise FileNotFoundError(f"{path}: run `make tools`")
         self.name = name
         realtime = name != "storm" or "--handshake" in args  # a plain storm may be as fast as its CPU, so it waits
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        pipes = {"stdin": self.stdin, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         self.process = namespace.start(path, *args, cpu=cpu, realtime=realtime, **pipes)
         if self.process.stdout.readline() != "ready\n":
             raise RuntimeError(f"{name} did not start: {self.process.communicate()[1]}")
@@ -234,6 +238,24 @@ class Tool:
             self.process.communicate()
 
 
+class Faulty(Tool):
+    """A service whose faults are switched while it runs; see tools/faulty.c."""
+
+    stdin = subprocess.PIPE
+
+    def __init__(self, namespace, *args, cpu=None):
+        super().__init__(namespace, "faulty", *args, cpu=cpu)
+
+    def order(self, line):
+        """Changes the mode ("reset 70%", "slow 900"), or asks for `counters`. Returns the counters."""
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def counters(self):
+        return self.order("counters")
+
+
 class Nginx:
     """Real nginx with a generated configuration; proxies to `upstream`, or serves a fixed page without one."""
 
@@ -252,10 +274,12 @@ http {{
 }}
 """
 
-    def __init__(self, namespace, directory, listen, upstream=None, backlog=511, cpu=None):
+    def __init__(self, namespace, directory, listen, upstream=None, backlog=511, answer_within="60s", cpu=None):
         self.directory = Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
-        action = f"proxy_pass http://{upstream};" if upstream else 'return 200 "ok\\n";'
+        action = 'return 200 "ok\\n";'
+        if upstream:
+            action = f"proxy_pass http://{upstream}; proxy_read_timeout {answer_within};"
         config = self.directory / "nginx.conf"
         config.write_text(self.CONFIG.format(dir=self.directory, listen=listen, backlog=backlog, action=action))
         log = open(self.directory / "stderr", "w", encoding="utf-8")
@@ -279,6 +303,19 @@ http {{
                 self.process.wait()
 
     kill = stop
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a UNIX socket."""
+
+    def __init__(self, path, timeout=20):
+        super().__init__("sluiced", timeout=timeout)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
 
 
 class Sluice:
@@ -341,6 +378,28 @@ class Sluice:
     def service(self, name):
         """One service of status."""
         return next(s for s in self.status()["services"] if s["name"] == name)
+
+    def get(self, path):
+        """One answer of the API (text: of the metrics), without the cost of a process: for polling."""
+        connection = UnixConnection(self.socket)
+        with contextlib.closing(connection):
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            text = answer.read().decode()
+        if answer.status != 200:
+            raise RuntimeError(f"GET {path}: {answer.status} {text}")
+        return json.loads(text) if answer.headers["Content-Type"] == "application/json" else text
+
+    def detail(self, name="app"):
+        """Everything about one service, as `service show NAME --json` has it."""
+        return self.get(f"/v1/services/{name}")
+
+    def breaker(self, name="app"):
+        return self.detail(name)["breaker"]
+
+    def transitions(self, name="app"):
+        """Events of its breaker, oldest first."""
+        return self.get(f"/v1/events?kind=breaker&service={name}&after=0")["events"]
 
     def stop(self, number=signal.SIGTERM, timeout=10):
         """Ends the daemon; what it put in the kernel stays (control.on_exit: keep)."""
@@ -452,7 +511,9 @@ class Lab:
     # --- what runs in it ------------------------------------------------------------------------------------------
 
     def tool(self, namespace, name, *args, cpu=None):
-        tool = Tool(namespace, name, *args, cpu=cpu)
+        return self._own(Tool(namespace, name, *args, cpu=cpu))
+
+    def _own(self, tool):
         self._close.callback(tool.kill)
         self._tools.append(tool)
         return tool
@@ -462,7 +523,7 @@ class Lab:
         Ends the services and returns by how much one of them overslept at most: they sleep at real-time priority, so
         the machine itself stood still so long, and figures of capacity and waiting say nothing about sluice.
         """
-        results = [tool.stop() for tool in self._tools if tool.name == "service"]
+        results = [tool.stop() for tool in self._tools if tool.name in ("service", "faulty", "delays")]
         return max([result.get("overslept_ms", 0) for result in results], default=0)
 
     @staticmethod
@@ -479,6 +540,22 @@ class Lab:
     def service(self, listen, namespace=None, **options):
         args = self._options(options)
         return self.tool(namespace or self.gateway, "service", "--listen", listen, *args, cpu=self.gateway_cpu)
+
+    def faulty(self, listen, namespace=None, **options):
+        args = self._options(options)
+        return self._own(Faulty(namespace or self.gateway, "--listen", listen, *args, cpu=self.gateway_cpu))
+
+    def delays(self, listen, log, **options):
+        """The service of tools/delays.c; delays_client() drives it."""
+        args = self._options(options)
+        return self.tool(self.gateway, "delays", "--listen", listen, "--log", log, *args, cpu=self.gateway_cpu)
+
+    def delays_client(self, to, **options):
+        return self.tool(self.clients_ns, "delays", "--to", to, *self._options(options), cpu=self.generator_cpu)
+
+    def rude(self, to, manner, **options):
+        options = {"manner": manner} | options
+        return self.tool(self.clients_ns, "rude", "--to", to, *self._options(options), cpu=self.generator_cpu)
 
     def clients(self, to, groups, **options):
         args = self._options(options)

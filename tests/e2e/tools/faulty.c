@@ -67,6 +67,7 @@ static struct {
 	uint64_t accepted, requests, answered, bad_requests, clients_left, timed_out, faults[MODE_COUNT];
 	uint64_t first_fault_ns; /* since the last change of mode; 0: none */
 	uint64_t answered_since; /* the same */
+	uint64_t overslept_ns;
 } stats;
 
 struct connection {
@@ -210,8 +211,13 @@ static void on_request(struct connection *connection)
 	}
 }
 
-static void on_due(struct connection *connection)
+static void on_due(struct connection *connection, uint64_t at_ns)
 {
+	uint64_t now = now_ns();
+
+	if (now - at_ns > stats.overslept_ns)
+		stats.overslept_ns = now - at_ns;
+
 	if (!connection->owed) {
 		stats.timed_out++;
 		finish(connection, false);
@@ -308,7 +314,7 @@ static void print_counters(void)
 	       (uintmax_t)stats.timed_out);
 	for (size_t i = MODE_ok + 1; i < MODE_COUNT; i++)
 		printf(", \"%s\": %ju", mode_names[i], (uintmax_t)stats.faults[i]);
-	puts("}");
+	printf(", \"overslept_ms\": %.1f}\n", (double)stats.overslept_ns / 1e6);
 	fflush(stdout);
 }
 
@@ -386,7 +392,7 @@ static void run(void)
 			on_event(events[i].data.fd);
 		for (now = now_ns(); timers_take(&timers, now, &timer);)
 			if (connections[timer.id] && connections[timer.id]->serial == timer.serial)
-				on_due(connections[timer.id]);
+				on_due(connections[timer.id], timer.at_ns);
 	}
 }
 
