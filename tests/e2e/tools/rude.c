@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * rude: clients that a service is not to blame for. N of them at a time, each from its own address; one that is over
- * begins anew.
+ * begins anew, unless --once.
  *
  *   loris    a request a byte at a time, never whole
  *   garbage  bytes that are no request, then waits for what comes
@@ -40,6 +40,7 @@ static const char *const manner_names[] = {
 static struct {
 	const char *to, *from, *manner;
 	uint64_t clients, seconds, step_ms, hold_ms;
+	bool once;
 } options = {.from = "198.18.100.1", .manner = "loris", .clients = 500, .seconds = 5, .step_ms = 500, .hold_ms = 100};
 
 static const struct flag flags[] = {
@@ -50,6 +51,7 @@ static const struct flag flags[] = {
 	{"seconds", FLAG_COUNT, &options.seconds, 1, 120, "N", "no new ones after this"},
 	{"step-ms", FLAG_COUNT, &options.step_ms, 1, 60000, "N", "between two bytes of loris, and before a new start"},
 	{"hold-ms", FLAG_COUNT, &options.hold_ms, 0, 60000, "N", "early, abort, silent: from the request to the end"},
+	{"once", FLAG_BOOL, &options.once, 0, 0, NULL, "nobody begins anew; ends with the last of them"},
 	{0},
 };
 
@@ -69,6 +71,7 @@ static char flood[FLOOD_LEN];
 static struct {
 	uint64_t attempts, connected, refused, closed, reset, left, bytes;
 } stats;
+static uint64_t ended;
 
 static void set_timer(uint32_t id, uint64_t ms)
 {
@@ -81,7 +84,9 @@ static void over(uint32_t id, uint64_t *count)
 	(*count)++;
 	close(clients[id].fd);
 	clients[id].fd = -1;
-	set_timer(id, options.step_ms);
+	ended++;
+	if (!options.once)
+		set_timer(id, options.step_ms);
 }
 
 static void start(uint32_t id)
@@ -187,7 +192,7 @@ static void run(void)
 	/* Not all in one instant. */
 	for (uint32_t id = 0; id < options.clients; id++)
 		set_timer(id, options.step_ms * id / options.clients);
-	while (!tool_stopped && (now = now_ns()) < end_ns) {
+	while (!tool_stopped && (now = now_ns()) < end_ns && !(options.once && ended == options.clients)) {
 		struct timespec wait = timers_wait(&timers, now, 50 * NS_PER_MS);
 		struct epoll_event events[128];
 		int ready = epoll_pwait2(poller, events, 128, &wait, NULL);
