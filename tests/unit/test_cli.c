@@ -11,10 +11,14 @@
 
 #include <cmocka.h>
 
+#include "maps/outcomes.h"
+#include "user/cli/breaker.h"
 #include "user/cli/command.h"
+#include "user/cli/event_text.h"
 #include "user/cli/fault.h"
 #include "user/cli/http.h"
 #include "user/cli/output.h"
+#include "user/cli/signals.h"
 #include "user/control/order_text.h"
 
 #define WORDS 24
@@ -262,6 +266,22 @@ static void test_bad_lines(void **state)
 		{"sluicectl source show example.org", {"ADDRESS", "example.org", "names are not looked up"}},
 		{"sluicectl overrides release x", {"ID", "x", "overrides list"}},
 		{"sluicectl service show a/b", {"NAME", "a/b", "service list"}},
+		/* breaker and events */
+		{"sluicectl breaker", {"not complete", "breaker open", "breaker close", "breaker auto"}},
+		{"sluicectl breaker opne web", {"not complete", "breaker opne", "breaker open"}},
+		{"sluicectl breaker open --reason x", {"needs NAME", "sluicectl breaker open web"}},
+		{"sluicectl breaker open web", {"breaker open needs --reason", "1 to 500 bytes"}},
+		{"sluicectl breaker close web --for 10m", {"breaker close needs --reason", "1 to 500 bytes"}},
+		{"sluicectl breaker open web --for 10 --reason x", {"--for", "10", "with a unit", "1s to 8760h"}},
+		{"sluicectl breaker open web --for 0s --reason x", {"--for", "0s", "1s to 8760h"}},
+		{"sluicectl breaker auto web --for 10m", {"breaker auto does not take", "--for", "10m"}},
+		{"sluicectl breaker open web api --reason x", {"no more words", "api"}},
+		{"sluicectl events web", {"no more words", "web"}},
+		{"sluicectl events --kind trip", {"--kind", "trip", "breaker, refusal"}},
+		{"sluicectl events --after -1", {"--after", "-1", "number of an event"}},
+		{"sluicectl events --after 9223372036854775808", {"--after", "number of an event"}},
+		{"sluicectl events --follow=yes", {"switch", "--follow", "yes"}},
+		{"sluicectl events --folow", {"no such option", "did you mean --follow"}},
 	};
 	struct invocation inv;
 	char *message;
@@ -423,6 +443,11 @@ static void test_requests(void **state)
 		{"sluicectl config load", "POST", "/v1/config/load", "{}"},
 		{"sluicectl config load /nowhere/x.yaml", "POST", "/v1/config/load", "{\"path\":\"/nowhere/x.yaml\"}"},
 		{"sluicectl config diff", "GET", "/v1/config/diff", NULL},
+		{"sluicectl breaker open web --for 10m --reason 'db is away'", "POST", "/v1/services/web/breaker",
+		 "{\"order\":\"open\",\"for\":\"10m\",\"reason\":\"db is away\"}"},
+		{"sluicectl breaker close w%3b --reason x", "POST", "/v1/services/w%253b/breaker",
+		 "{\"order\":\"close\",\"reason\":\"x\"}"},
+		{"sluicectl breaker auto web", "POST", "/v1/services/web/breaker", "{\"order\":\"auto\"}"},
 	};
 	struct invocation inv;
 
@@ -575,7 +600,7 @@ static void test_figures(void **state)
 static json_t *fixture(const char *text)
 {
 	json_error_t error;
-	json_t *json = json_loads(text, 0, &error);
+	json_t *json = json_loads(text, JSON_DECODE_ANY, &error);
 
 	if (!json)
 		fail_msg("%s", error.text);
@@ -595,10 +620,14 @@ static void test_status_text(void **state)
 		"\"signal\":\"accept\",\"attempts\":1234567,\"admitted\":400000,\"refused\":{\"rate_limited\":834567},"
 		"\"open_connections\":321,\"before_start_connections\":2,\"draining\":false,\"accept_queue\":{"
 		"\"length\":12,"
-		"\"limit\":511,\"head_age_ms\":14.2,\"listeners\":1,\"blind\":null}},{\"name\":\"busy\",\"signal\":"
+		"\"limit\":511,\"head_age_ms\":14.2,\"listeners\":1,\"blind\":null},"
+		"\"latency_ms\":{\"p50\":12.4,\"p95\":45,\"p99\":90,\"samples\":20},"
+		"\"breaker\":{\"mode\":\"enforce\",\"state\":\"half_open\",\"rule\":\"wait_over\",\"generation\":3}},"
+		"{\"name\":\"busy\",\"signal\":"
 		"\"none\","
-		"\"attempts\":0,\"admitted\":0,\"refused\":{},\"open_connections\":0,\"draining\":true,\"accept_"
-		"queue\":"
+		"\"attempts\":0,\"admitted\":0,\"refused\":{},\"open_connections\":0,\"draining\":true,"
+		"\"latency_ms\":{\"p50\":null,\"p95\":null,\"p99\":null,\"samples\":0},"
+		"\"breaker\":{\"mode\":\"metrics\",\"state\":\"closed\",\"would\":\"open\"},\"accept_queue\":"
 		"{\"length\":0,\"limit\":0,\"head_age_ms\":null,\"listeners\":0,\"blind\":\"no listener\\u0007\"}}]}");
 	struct invocation inv = {.command = &commands[0]};
 	char *text;
@@ -613,8 +642,13 @@ static void test_status_text(void **state)
 	assert_has(text, "degraded    cold_full\n");
 	assert_has(text, "eth0       generic       42\n");
 	assert_has(text, "eth0: the driver refuses native mode: MTU 9000\n");
-	assert_has(text, "web      accept     1.23M      400k     835k   68 %   323  12/511     14 ms  rate_limited\n");
-	assert_has(text, "busy     none           0         0        0      -     0       -         -  draining\n");
+	assert_has(text,
+		   "service  attempts  admitted  refused  open   queue  head age   P50/P95  breaker     most by\n");
+	assert_has(
+		text,
+		"web         1.23M      400k     835k   323  12/511     14 ms  12/45 ms  half-open   rate_limited\n");
+	assert_has(text,
+		   "busy            0         0        0     0       -         -         -  would open  draining\n");
 	assert_has(text, "busy: the accept-queue gate is blind: no listener?\n");
 	assert_null(strchr(text, '\033'));
 	assert_narrow(text, 100);
@@ -675,6 +709,328 @@ static void test_lists_text(void **state)
 	}
 }
 
+/* --- breaker and signals ----------------------------------------------------------------------------------------- */
+
+#define TALLY(outcomes, failures, rate)                                                                          \
+	"{\"outcomes\":" #outcomes ",\"failures\":" #failures ",\"failure_rate\":" #rate ",\"slow_rate\":" #rate \
+	",\"active_sources\":20,\"failing_sources\":12,\"discounted\":0}"
+#define FIGURES(window, fast)                                                                              \
+	"{\"window\":" window ",\"fast\":" fast ",\"risk\":0.87,\"risk_error\":0.9,\"risk_latency\":0.82," \
+	"\"p95_ms\":420,\"base_ms\":200,\"owed\":57,\"silence_ms\":6100,\"run\":6}"
+#define PROBES                                                                                      \
+	"{\"limit\":5,\"reserved\":2,\"tickets\":1,\"outstanding\":1,\"succeeded\":2,\"failed\":0," \
+	"\"granted\":12,\"returned\":3,\"established\":9,\"neutral\":1,\"invited\":4}"
+#define MARKS                                                                                                  \
+	"{\"failure_rate\":\"50%\",\"consecutive\":5,\"slow_rate\":\"80%\",\"silent\":\"5s\",\"open_at\":0.8," \
+	"\"close_after\":3}"
+#define SERVICE(breaker)                                                                                      \
+	"{\"name\":\"web\",\"policy\":{\"breaker\":" MARKS "},\"overrides\":[{\"id\":4,\"kind\":\"breaker\"," \
+	"\"reason\":\"restore\",\"seconds_left\":90}],\"breaker\":" breaker "}"
+#define TRIP(rule)                                                 \
+	"[{\"rule\":\"silent\",\"to\":\"open\"},{\"rule\":\"" rule \
+	"\",\"to\":\"open\",\"context\":{\"service\":" FIGURES(    \
+		TALLY(40, 30, 0.75), TALLY(100, 100, 1)) "}},{\"rule\":\"wait_over\",\"to\":\"half_open\"}]"
+
+static char *sentence_of(const char *service_text, const char *events_text)
+{
+	json_t *service = fixture(service_text), *events = events_text ? fixture(events_text) : NULL;
+	char *text;
+
+	capture_begin();
+	print_breaker_sentence(service, events);
+	text = capture_end();
+	json_decref(service);
+	json_decref(events);
+	return text;
+}
+
+/* The sentence says the state, the rule, its figures and what comes next; each row is one state. */
+static void test_c88_breaker_sentences(void **state)
+{
+	static const struct {
+		const char *service, *events, *parts[5];
+	} rows[] = {
+		{SERVICE("{\"mode\":\"enforce\",\"state\":\"open\",\"rule\":\"fast\",\"tripped_by\":\"fast\","
+			 "\"since_s\":3,\"open_left_ms\":800}"),
+		 TRIP("fast"),
+		 {"breaker OPEN since 3.0 s: fast rule, 100 of 100 newest outcomes failed (100 %, opens at 50%) from "
+		  "12 of 20 sources, probes in 800 ms; every new connection is refused as circuit_open.\n"}},
+		{SERVICE("{\"mode\":\"enforce\",\"state\":\"open\",\"rule\":\"probe_failed\",\"tripped_by\":"
+			 "\"long\",\"since_s\":75,\"held_by\":\"db\",\"open_left_ms\":0}"),
+		 TRIP("long"),
+		 {"OPEN since 1m 15s: a probe failed; tripped by long rule, 30 of 40 outcomes of the window failed (75 "
+		  "%",
+		  "probes wait for db"}},
+		{SERVICE("{\"mode\":\"enforce\",\"state\":\"open\",\"rule\":\"consecutive\",\"tripped_by\":"
+			 "\"consecutive\",\"since_s\":1,\"open_left_ms\":800}"),
+		 TRIP("consecutive"),
+		 {"consecutive rule, 6 failures in a row and no success, opens at 5, probes"}},
+		{SERVICE("{\"mode\":\"enforce\",\"state\":\"open\",\"rule\":\"slow\",\"tripped_by\":\"slow\","
+			 "\"since_s\":1,\"open_left_ms\":800}"),
+		 TRIP("slow"),
+		 {"slow rule, 75 % of 40 outcomes were slow, opens at 80%"}},
+		{SERVICE("{\"mode\":\"enforce\",\"state\":\"open\",\"rule\":\"silent\",\"tripped_by\":"
+			 "\"silent\",\"since_s\":1,\"open_left_ms\":800}"),
+		 TRIP("silent"),
+		 {"silent rule, no answer for 6.1 s and 57 owed, opens at 5s"}},
+		{SERVICE("{\"mode\":\"enforce\",\"state\":\"open\",\"rule\":\"risk\",\"tripped_by\":\"risk\","
+			 "\"since_s\":1,\"open_left_ms\":800}"),
+		 TRIP("risk"),
+		 {"risk rule, risk 0.87, opens at 0.8: errors 0.90, latency 0.82 (P95 420 ms, healthy 200 ms)"}},
+		/* another daemon's list lacks the trip: the rule alone */
+		{SERVICE("{\"mode\":\"enforce\",\"state\":\"open\",\"rule\":\"fast\",\"tripped_by\":\"fast\","
+			 "\"since_s\":3,\"open_left_ms\":800}"),
+		 NULL,
+		 {"breaker OPEN since 3.0 s: fast rule, probes in 800 ms; every"}},
+		{SERVICE("{\"mode\":\"enforce\",\"state\":\"half_open\",\"rule\":\"wait_over\",\"tripped_by\":"
+			 "\"fast\",\"since_s\":1.2,\"open_left_ms\":null,\"probes\":" PROBES "}"),
+		 TRIP("fast"),
+		 {"breaker HALF-OPEN since 1.2 s: its open time is over; tripped by fast rule, 100 of 100",
+		  "2 probes succeeded of the 3 that close it, 2 under way, at most 5; all others are refused"}},
+		{SERVICE("{\"mode\":\"metrics\",\"state\":\"closed\",\"would\":\"open\",\"rule\":\"fast\","
+			 "\"tripped_by\":\"fast\",\"since_s\":3,\"open_left_ms\":800}"),
+		 TRIP("fast"),
+		 {"breaker would be OPEN since 3.0 s: fast rule, 100 of 100", "probes in 800 ms; metrics-only, so it "
+									      "refuses nothing"}},
+		{SERVICE("{\"mode\":\"metrics\",\"state\":\"closed\",\"would\":\"closed\",\"rule\":\"none\","
+			 "\"since_s\":3,\"figures\":" FIGURES(TALLY(420, 3, 0.0071), TALLY(100, 0, 0)) "}"),
+		 NULL,
+		 {"breaker closed since 3.0 s: 3 of 420 outcomes of the window failed (0.7 %, opens at 50%)",
+		  "metrics-only, so it refuses nothing"}},
+		{SERVICE("{\"mode\":\"enforce\",\"state\":\"closed\",\"rule\":\"none\",\"since_s\":3,\"ramp\":null,"
+			 "\"figures\":{\"window\":" TALLY(0, 0, null) "}}"),
+		 NULL,
+		 {"breaker closed since 3.0 s: no outcome in its window.\n"}},
+		{SERVICE("{\"mode\":\"enforce\",\"state\":\"closed\",\"rule\":\"probes_succeeded\",\"since_s\":2,"
+			 "\"ramp\":{\"share\":0.2,\"rate\":40.5},\"figures\":null}"),
+		 NULL,
+		 {"breaker closed since 2.0 s: its probes succeeded, and ramps: 20 % of the healthy rate, 40.5/s, "
+		  "are"}},
+		{SERVICE("{\"mode\":\"enforce\",\"state\":\"forced_open\",\"rule\":\"order_open\",\"since_s\":9}"),
+		 NULL,
+		 {"breaker FORCED OPEN since 9.0 s: override 4, restore, 1m 30s left; every new connection is refused",
+		  "until `sluicectl breaker auto web`.\n"}},
+		{SERVICE("{\"mode\":\"metrics\",\"state\":\"forced_closed\",\"would\":\"forced_closed\","
+			 "\"since_s\":9}"),
+		 NULL,
+		 {"breaker FORCED CLOSED since 9.0 s: override 4", "it admits even while the service is broken"}},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char *text = sentence_of(rows[i].service, rows[i].events);
+
+		for (int p = 0; p < 5 && rows[i].parts[p]; p++)
+			assert_has(text, rows[i].parts[p]);
+		assert_true(strlen(text) > 2 && strchr(text, '\n') == text + strlen(text) - 1);
+		assert_null(strstr(text, "-1"));
+		assert_null(strstr(text, "nan"));
+	}
+}
+
+static void test_breaker_words(void **state)
+{
+	static const struct {
+		const char *breaker, *word;
+		bool acts;
+	} rows[] = {
+		{"{\"mode\":\"enforce\",\"state\":\"closed\"}", "closed", false},
+		{"{\"mode\":\"enforce\",\"state\":\"closed\",\"ramp\":{\"share\":0.1,\"rate\":1}}", "ramp", true},
+		{"{\"mode\":\"enforce\",\"state\":\"open\"}", "OPEN", true},
+		{"{\"mode\":\"enforce\",\"state\":\"half_open\"}", "half-open", true},
+		{"{\"mode\":\"enforce\",\"state\":\"forced_open\"}", "FORCED OPEN", true},
+		{"{\"mode\":\"metrics\",\"state\":\"forced_closed\"}", "forced closed", true},
+		{"{\"mode\":\"metrics\",\"state\":\"closed\"}", "metrics", false},
+		{"{\"mode\":\"metrics\",\"state\":\"open\"}", "would open", true},
+		{"{\"mode\":\"metrics\",\"state\":\"closed\",\"would\":\"half_open\"}", "would probe", true},
+		{"{}", "", false},
+		{"{\"state\":\"later\"}", "later", true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		json_t *breaker = fixture(rows[i].breaker);
+
+		assert_string_equal(breaker_word(breaker), rows[i].word);
+		assert_int_equal(breaker_acts(breaker), rows[i].acts);
+		json_decref(breaker);
+	}
+}
+
+static void test_breaker_facts_text(void **state)
+{
+	json_t *service = fixture(
+		SERVICE("{\"mode\":\"enforce\",\"state\":\"half_open\",\"generation\":7,\"openings\":2,\"trips\":"
+			"{\"long\":1,\"fast\":2,\"slow\":0},\"probes\":" PROBES
+			",\"figures\":" FIGURES(TALLY(40, 0, 0), TALLY(0, 0, null)) "}"));
+	char *text;
+
+	(void)state;
+	capture_begin();
+	print_breaker_facts(service);
+	text = capture_end();
+	assert_has(text, "breaker     enforce, generation 7, 2 openings in a row; trips: long 1, fast 2\n");
+	assert_has(text, "window      0 of 40 outcomes failed (0 %)");
+	assert_has(text, "newest      0 of 0 outcomes failed (-)");
+	assert_has(text, "risk        risk 0.87");
+	assert_has(text, "at most 5, 2 of them for known-good sources; tickets 1, outstanding 1,");
+	assert_has(text, "granted 12, returned 3, established 9,");
+	assert_narrow(text, 100);
+	json_decref(service);
+}
+
+static void test_outcomes_text(void **state)
+{
+	json_t *service =
+		fixture("{\"outcomes\":{\"success\":420,\"failure\":3,\"neutral\":17,\"by_kind\":{\"answered\":410,"
+			"\"slow\":10,\"reset\":3,\"http_5xx\":0,\"gave_up\":17},\"under_pressure\":{\"reset\":2},"
+			"\"other_generation\":{}}}");
+	char *text, *answered;
+
+	(void)state;
+	capture_begin();
+	print_outcomes(service);
+	text = capture_end();
+	assert_has(text, "outcomes    success 420, failure 3, neutral 17\n");
+	assert_has(text, "  reset                  3  RST by the service, which had read everything");
+	assert_has(text, "under pressure, which is no affair of the breaker: reset 2\n");
+	assert_null(strstr(text, "http_5xx"));
+	assert_null(strstr(text, "last change"));
+	answered = strstr(text, "answered");
+	assert_true(answered && answered < strstr(text, "gave_up"));
+	assert_narrow(text, 100);
+	json_decref(service);
+}
+
+/* Every kind of the table is printed with its meaning, and fits. */
+static void test_every_outcome_is_shown(void **state)
+{
+	static const char *const rows[][2] = {
+#define X(name, class, text) {#name, text},
+		SLC_OUTCOMES(X)
+#undef X
+	};
+	json_t *service = json_pack("{s:{s:{}}}", "outcomes", "by_kind");
+	json_t *by_kind = json_object_get(json_object_get(service, "outcomes"), "by_kind");
+	char *text;
+
+	(void)state;
+	for (size_t i = 0; i < SLC_OUTCOME_COUNT; i++)
+		json_object_set_new(by_kind, rows[i][0], json_integer(12345678));
+	capture_begin();
+	print_outcomes(service);
+	text = capture_end();
+	for (size_t i = 0; i < SLC_OUTCOME_COUNT; i++) {
+		assert_has(text, rows[i][0]);
+		assert_has(text, rows[i][1]);
+	}
+	assert_narrow(text, 100);
+	json_decref(service);
+}
+
+/* c89: without samples there is '-', never 0 or -1. */
+static void test_c89_no_samples_are_a_dash(void **state)
+{
+#define NONE "{\"p50\":null,\"p95\":null,\"p99\":null,\"samples\":0}"
+	json_t *service = fixture(
+		"{\"signal\":\"inflight\",\"visibility\":\"bytes\",\"latency_ms\":" NONE ",\"latency_5m_ms\":{\"p50\":"
+		"12.3,\"p95\":45.6,\"p99\":1234,\"samples\":9},\"rtt_ms\":" NONE ",\"turns\":{\"mode\":"
+		"\"request-response\",\"in_flight\":3,\"begun\":9,\"ended\":6,\"young_share\":null},\"retransmits\":5,"
+		"\"repeats\":0,\"health\":{\"60s\":{\"known\":false,\"percent\":null,\"error\":0,\"latency\":0,"
+		"\"queue\":0,\"cpu\":0},\"5m\":{\"known\":true,\"percent\":97.2,\"error\":0.01,\"latency\":0,"
+		"\"queue\":0.25,\"cpu\":0}}}");
+	char *text, buf[FIGURE];
+
+	(void)state;
+	capture_begin();
+	print_signals(service);
+	text = capture_end();
+	assert_has(text, "  answer, 60 s               -      -      -        0\n");
+	assert_has(text, "  answer, 5 min          12 ms  46 ms  1.2 s        9\n");
+	assert_has(text, "signal      inflight: turns in flight");
+	assert_has(text, "visibility  bytes: when an answer begins");
+	assert_has(text, "TLS and HTTP/2");
+	assert_has(text, "turns       request-response, 3 in flight, 9 begun, 6 ended\n");
+	assert_has(text, "segments sent again 5, clients that came back after a refusal 0\n");
+	assert_has(text, "health      60 s: unknown (too few outcomes); 5 min: 97 %, error 0.01, queue 0.25\n");
+	assert_null(strstr(text, "-1"));
+	assert_narrow(text, 100);
+	assert_string_equal(answer_time(service, buf), "-");
+	json_object_set(service, "latency_ms", json_object_get(service, "latency_5m_ms"));
+	assert_string_equal(answer_time(service, buf), "12/46 ms");
+	json_decref(service);
+}
+
+static char *event_line(const char *event_text)
+{
+	json_t *event = fixture(event_text);
+	char *line = NULL;
+	size_t len;
+	FILE *out = open_memstream(&line, &len);
+
+	print_event(out, event);
+	fclose(out);
+	json_decref(event);
+	return line;
+}
+
+static void test_event_lines(void **state)
+{
+#define HEAD(kind) "{\"schema\":\"sluice." kind ".v1\",\"seq\":7,\"mono_ns\":1,\"wall\":\"2026-01-02T03:04:05.678Z\","
+	static const struct {
+		const char *event, *line;
+	} rows[] = {
+		{HEAD("breaker") "\"service\":\"web\",\"generation\":4,\"rule\":\"fast\",\"from\":\"closed\",\"to\":"
+				 "\"open\","
+				 "\"enforced\":true,\"open_for_ms\":1250,\"order\":null,\"context\":{"
+				 "\"service\":" FIGURES(
+					 TALLY(40, 30, 0.75),
+					 TALLY(100, 57,
+					       0.57)) ",\"depends_on\":[{\"service\":\"db\",\"state\":\"closed\","
+						      "\"health\":97.4,\"gate\":85},{\"service\":\"auth\",\"state\":"
+						      "\"open\",\"health\":null,\"gate\":85}]}}",
+		 "2026-01-02T03:04:05.678Z  web  breaker closed -> open: fast rule, 57 of 100 newest outcomes failed "
+		 "(57 %) "
+		 "from 12 of 20 sources, probes in 1.2 s; db is closed, health 97 %; auth is open, health unknown\n"},
+		{HEAD("breaker") "\"service\":\"web\",\"rule\":\"silent\",\"from\":\"closed\",\"to\":\"open\","
+				 "\"enforced\":"
+				 "false,\"open_for_ms\":null,\"context\":{\"service\":" FIGURES(TALLY(40, 30, 0.75),
+												TALLY(0, 0, null)) "}}",
+		 "2026-01-02T03:04:05.678Z  web  breaker closed -> open (metrics-only: nothing is refused): silent "
+		 "rule, no "
+		 "answer for 6.1 s and 57 owed\n"},
+		{HEAD("breaker") "\"service\":\"web\",\"rule\":\"order_open\",\"from\":\"closed\",\"to\":\"forced_"
+				 "open\","
+				 "\"enforced\":true,\"order\":{\"id\":3,\"reason\":\"a\\u001b[2Jb\",\"by_uid\":1000}}",
+		 "2026-01-02T03:04:05.678Z  web  breaker closed -> forced_open: ordered open, override 3 by uid 1000: "
+		 "a?[2Jb\n"},
+		{HEAD("refusal") "\"service\":\"web\",\"reason\":\"queue_wait\",\"dry\":false,\"class\":\"stranger\","
+				 "\"source\":"
+				 "\"2001:db8::7\",\"source_port\":4242,\"destination\":\"2001:db8::10\",\"destination_"
+				 "port\":"
+				 "443,\"backlog\":12,\"backlog_max\":511,\"predicted\":3,\"head_age_ms\":260}",
+		 "2026-01-02T03:04:05.678Z  web  refused [2001:db8::7]:4242 -> [2001:db8::10]:443 as queue_wait, class "
+		 "stranger, queue 12/511, 3 expected, head age 260 ms\n"},
+		{HEAD("refusal") "\"service\":null,\"reason\":\"denied\",\"dry\":true,\"class\":\"low\",\"source\":"
+				 "\"192.0.2.1\","
+				 "\"source_port\":1,\"destination\":\"192.0.2.2\",\"destination_port\":2,\"backlog\":0,"
+				 "\"backlog_max\":0}",
+		 "2026-01-02T03:04:05.678Z  -  dry run: would refuse 192.0.2.1:1 -> 192.0.2.2:2 as denied, class "
+		 "low\n"},
+		{"{\"schema\":\"sluice.later.v3\",\"seq\":8,\"wall\":\"x\"}",
+		 "x  -  {\"schema\":\"sluice.later.v3\",\"seq\":8,\"wall\":\"x\"}\n"},
+		{"7", "  -  \n"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char *line = event_line(rows[i].event);
+
+		assert_string_equal(line, rows[i].line);
+		free(line);
+	}
+}
+
 /* An answer that lacks members, or has others than expected, is shown as far as it goes; nothing crashes. */
 static void test_odd_answers(void **state)
 {
@@ -682,10 +1038,16 @@ static void test_odd_answers(void **state)
 		show_status, show_services,  show_sources,  show_source,  show_limits, show_order,
 		show_trust,  show_overrides, show_released, show_undrain, show_loaded, show_diff};
 	static const char *const odd[] = {
-		"{}", "[]", "{\"services\":7,\"sources\":\"x\",\"overrides\":{},\"diff\":null,\"trust\":[1,[]]}",
+		"{}",
+		"[]",
+		"{\"services\":7,\"sources\":\"x\",\"overrides\":{},\"diff\":null,\"trust\":[1,[]]}",
 		"{\"services\":[1,null,{}],\"sources\":[{}],\"overrides\":[{\"values\":[1]}],\"diff\":[{}],\"modes\":["
 		"4],"
-		"\"interfaces\":[3,{}],\"warnings\":[5],\"management\":{\"cidrs\":[\"x\"],\"ports\":[\"y\"]}}"};
+		"\"interfaces\":[3,{}],\"warnings\":[5],\"management\":{\"cidrs\":[\"x\"],\"ports\":[\"y\"]}}",
+		"{\"breaker\":{\"state\":\"open\",\"mode\":7,\"probes\":[],\"figures\":3,\"trips\":[1]},\"policy\":4,"
+		"\"outcomes\":{\"by_kind\":[],\"under_pressure\":{\"x\":\"y\"}},\"turns\":{},\"health\":{\"60s\":1},"
+		"\"latency_ms\":7,\"overrides\":[4]}",
+		"{\"schema\":\"sluice.breaker.v1\",\"context\":[],\"rule\":\"fast\",\"order\":{}}"};
 	struct invocation inv = {.command = &commands[0], .args = {"1", "2"}, .arg_count = 2};
 
 	(void)state;
@@ -697,6 +1059,16 @@ static void test_odd_answers(void **state)
 			shows[s](&inv, answer);
 			json_decref(answer);
 		}
+	}
+	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+		json_t *service = json_loads(odd[i], 0, NULL);
+
+		print_breaker_sentence(service, service);
+		print_breaker_facts(service);
+		print_signals(service);
+		print_outcomes(service);
+		print_event(stdout, service);
+		json_decref(service);
 	}
 	assert_non_null(capture_end());
 }
@@ -754,6 +1126,13 @@ int main(void)
 		cmocka_unit_test(test_figures),
 		cmocka_unit_test(test_status_text),
 		cmocka_unit_test(test_lists_text),
+		cmocka_unit_test(test_c88_breaker_sentences),
+		cmocka_unit_test(test_breaker_words),
+		cmocka_unit_test(test_breaker_facts_text),
+		cmocka_unit_test(test_outcomes_text),
+		cmocka_unit_test(test_every_outcome_is_shown),
+		cmocka_unit_test(test_c89_no_samples_are_a_dash),
+		cmocka_unit_test(test_event_lines),
 		cmocka_unit_test(test_odd_answers),
 		cmocka_unit_test(test_refusals_of_the_daemon),
 	};

@@ -31,13 +31,6 @@ const struct option_spec option_specs[OPTION_COUNT] = {
 	[OPT_after] = {"--after", "SEQ", KIND_SEQUENCE, false, "only events with a greater number"},
 };
 
-#define BREAKER_ORDER(order)                                    \
-	.method = "POST", .target = "/v1/services/{0}/breaker", \
-	.fields = {{"order", FROM_CONSTANT, 0, order},          \
-		   {"for", FROM_OPTION, OPT_for, NULL},         \
-		   {"reason", FROM_OPTION, OPT_reason, NULL}},  \
-	.run = run_breaker
-
 const struct command commands[] = {
 	{
 		.path = "status",
@@ -61,7 +54,7 @@ const struct command commands[] = {
 	{
 		.path = "service show",
 		.args = {{"NAME", KIND_NAME, false, false}},
-		.summary = "one service: what binds now, what the kernel sees of it, limits, reasons",
+		.summary = "one service: what binds now, what is seen of it, limits, reasons",
 		.text = "The first sentence says what refuses connections at the moment, if anything does: the breaker, with "
 			"the rule that opened it and the figures that decided, a drain, an override, the accept-queue gate or "
 			"a limit. Then come outcomes by kind, percentiles of the answer time, turns, health and what cannot "
@@ -122,7 +115,12 @@ const struct command commands[] = {
 		.text = "Until `breaker auto`, or for a time; then the breaker probes. It holds without the daemon, and in "
 			"a service without a `breaker:` block too. Success is what was read back from the kernel.",
 		.examples = {"sluicectl breaker open web --for 10m --reason 'database restore'"},
-		BREAKER_ORDER("open"),
+		.method = "POST",
+		.target = "/v1/services/{0}/breaker",
+		.fields = {{"order", FROM_CONSTANT, 0, "open"},
+			   {"for", FROM_OPTION, OPT_for, NULL},
+			   {"reason", FROM_OPTION, OPT_reason, NULL}},
+		.run = run_breaker,
 	},
 	{
 		.path = "breaker close",
@@ -133,7 +131,12 @@ const struct command commands[] = {
 		.text = "New connections are admitted even while the service is broken; the other limits still hold. "
 			"Until `breaker auto`, or for a time. Success is what was read back from the kernel.",
 		.examples = {"sluicectl breaker close web --for 5m --reason 'breaker opens on a test'"},
-		BREAKER_ORDER("close"),
+		.method = "POST",
+		.target = "/v1/services/{0}/breaker",
+		.fields = {{"order", FROM_CONSTANT, 0, "close"},
+			   {"for", FROM_OPTION, OPT_for, NULL},
+			   {"reason", FROM_OPTION, OPT_reason, NULL}},
+		.run = run_breaker,
 	},
 	{
 		.path = "breaker auto",
@@ -142,7 +145,10 @@ const struct command commands[] = {
 		.summary = "let the breaker decide again: ends `breaker open` and `breaker close`",
 		.text = "Done as well where there was no such order. What was held open probes first.",
 		.examples = {"sluicectl breaker auto web"},
-		BREAKER_ORDER("auto"),
+		.method = "POST",
+		.target = "/v1/services/{0}/breaker",
+		.fields = {{"order", FROM_CONSTANT, 0, "auto"}, {"reason", FROM_OPTION, OPT_reason, NULL}},
+		.run = run_breaker,
 	},
 	{
 		.path = "deny",
@@ -186,7 +192,7 @@ const struct command commands[] = {
 	{
 		.path = "events",
 		.options = BIT(follow) | BIT(service) | BIT(kind) | BIT(after),
-		.summary = "what breakers did and whom sluice refused, with the figures that decided",
+		.summary = "what breakers did and who was refused, with the figures that decided",
 		.text = "A line for each event, oldest first; with --json an object a line (JSON lines). The daemon keeps the "
 			"newest ones, and refusals come as a sample; what it no longer had when asked is counted on stderr. "
 			"--follow waits out a restart of the daemon; it ends with status 0 when it is interrupted or its "

@@ -189,7 +189,7 @@ static const struct wording authorities[] = {
 static const struct wording visibilities[] = {
 	{"bytes", "when an answer begins, how it ends, not what it says: a fast error page is\n"
 		  "            an answer (`http: {status: [...]}` reads plaintext ones). Within TLS and HTTP/2\n"
-		  "            nothing is read: one connection's streams are one turn"},
+		  "            nothing is read, and streams of one connection are not told apart"},
 	{"http", "and the status of plaintext answers is read. Within TLS and HTTP/2 nothing is"},
 	{"signals", "the application reports what bytes do not say"},
 	{"none", "turns are not seen (opaque, or no program on sockets): outcomes are\n"
