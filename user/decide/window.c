@@ -319,5 +319,7 @@ void window_newest(const struct window *window, uint64_t now_ns, uint64_t outcom
 		if (counted + (known_failure ? unproven : 0) >= outcomes)
 			break;
 	}
+	if (slot < oldest)
+		slot = oldest; /* not even the newest one is young enough: an empty range */
 	sum_slots(window, slot, newest, ret_tally);
 }
