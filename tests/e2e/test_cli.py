@@ -8,11 +8,13 @@ not 0, and every map that the user side writes dumps the same before and after.
 import http.server
 import json
 import os
+import signal
 import socket
 import socketserver
 import subprocess
 import threading
 import time
+import urllib.parse
 
 import pytest
 
@@ -122,6 +124,19 @@ BAD_INPUT = {
     "limit of rows": (("source", "top", "--limit", "100000"), 2, ("--limit", "100000", "1 to 1000")),
     "no address": (("source", "show", "localhost"), 2, ("ADDRESS", "localhost")),
     "no override": (("overrides", "release", "4711"), 1, ("4711", "overrides list")),
+    "breaker without a reason": (("breaker", "open", "app"), 2, ("--reason", "1 to 500 bytes")),
+    "breaker closed without a reason": (("breaker", "close", "app", "--for", "10m"), 2, ("--reason", "1 to 500 bytes")),
+    "breaker with an empty reason": (("breaker", "open", "app", "--reason", " "), 2, ("--reason", "empty")),
+    "breaker for zero": (("breaker", "open", "app", "--for", "0s", *REASON), 2, ("--for", "0s", "1s to 8760h")),
+    "breaker for without unit": (("breaker", "close", "app", "--for", "600", *REASON), 2, ("--for", "600", "unit")),
+    "breaker auto for a time": (("breaker", "auto", "app", "--for", "1m"), 2, ("--for", "1m", "breaker auto")),
+    "breaker order unknown": (("breaker", "opne", "app", *REASON), 2, ("breaker opne", "breaker open", "breaker auto")),
+    "unknown service in breaker": (("breaker", "open", "ap", *REASON), 1, ("service", "ap", "app, other", "did you mean")),
+    "unknown service in breaker auto": (("breaker", "auto", "web"), 1, ("service", "web", "app")),
+    "unknown service in events": (("events", "--service", "web"), 1, ("service", "web", "app")),
+    "unknown service in a follow": (("events", "--follow", "--service", "ap"), 1, ("service", "ap", "app")),
+    "kind of event": (("events", "--kind", "trip"), 2, ("--kind", "trip", "breaker, refusal")),
+    "number of event": (("events", "--after", "new"), 2, ("--after", "new", "seq")),
     "override not a number": (("overrides", "release", "all"), 2, ("ID", "all", "overrides list")),
     "no file": (("config", "load", "/nowhere/sluice.yaml"), 1, ("/nowhere/sluice.yaml", "No such file")),
     "a directory for a file": (("config", "load", "/proc"), 1, ("/proc", "directory")),
@@ -259,6 +274,13 @@ def test_bad_bodies_change_nothing(sluice):
         "limits a list": ("/v1/limits", json.dumps({"service": "app", "set": [], "reason": "x"}).encode(), (400,)),
         "no such path": ("/v1/nothing", b"{}", (404,)),
         "another method's path": ("/v1/status", b"{}", (404, 405)),
+        "breaker order unknown": ("/v1/services/app/breaker", b'{"order":"half","reason":"x"}', (400,)),
+        "breaker order missing": ("/v1/services/app/breaker", b'{"reason":"x"}', (400,)),
+        "breaker without reason": ("/v1/services/app/breaker", b'{"order":"open"}', (400,)),
+        "breaker reason a number": ("/v1/services/app/breaker", b'{"order":"close","reason":7}', (400,)),
+        "breaker for 0s": ("/v1/services/app/breaker", b'{"order":"open","reason":"x","for":"0s"}', (400,)),
+        "breaker key unknown": ("/v1/services/app/breaker", b'{"order":"open","reason":"x","fro":"1m"}', (400,)),
+        "breaker of nobody": ("/v1/services/nobody/breaker", b'{"order":"open","reason":"x"}', (404,)),
     }
     before, faults = dump(sluice.pins), []
     for name, (path, body, statuses) in rows.items():
@@ -329,6 +351,113 @@ def test_force_denies_everybody(sluice):
     done = ctl("deny", "0.0.0.0/0", "--force", "--for", "1m", *REASON, sluice=sluice)
     assert done.returncode == 0, done.stderr
     assert [o["cidr"] for o in sluice.ctl("overrides", "list")["overrides"]] == ["0.0.0.0/0"]
+
+
+# --- the breaker's orders ----------------------------------------------------------------------------------------------
+
+
+def test_c88_forced_states_are_read_back(lab, sluice):
+    """Open, closed, auto: reported from the maps, enforced in the packet path, in status, and in an event each."""
+    lab.service(TO, capacity=200, backlog=64)
+    before = dump(sluice.pins)["slc_override"]
+    answer = sluice.ctl("breaker", "open", "app", "--for", "10m", "--reason", "restore")
+    assert answer["breaker"]["state"] == "forced_open" and answer["override"]["reason"] == "restore"
+    assert dump(sluice.pins)["slc_override"] != before
+    assert sluice.service("app")["breaker"]["state"] == "forced_open"
+    assert lab.clients(TO, "good=198.18.0.1/2@5", seconds=1).result()["good"]["served"] == 0
+    assert sluice.service("app")["refused"]["circuit_open"] > 0
+    listed = [o for o in sluice.ctl("overrides", "list")["overrides"] if o["kind"] == "breaker"]
+    assert [(o["service"], o["reason"]) for o in listed] == [("app", "restore")] and listed[0]["seconds_left"] > 500
+    text = ctl("service", "show", "app", sluice=sluice).stdout
+    assert text.startswith("app: breaker FORCED OPEN") and "restore" in text and "breaker auto app" in text
+    assert "FORCED OPEN" in ctl("service", "list", sluice=sluice).stdout
+
+    done = ctl("breaker", "close", "app", "--reason", "test of it", sluice=sluice)
+    assert done.returncode == 0 and "state forced_closed" in done.stdout and "even while it is broken" in done.stderr
+    assert len([o for o in sluice.ctl("overrides", "list")["overrides"] if o["kind"] == "breaker"]) == 1, "one a service"
+    assert lab.clients(TO, "good=198.18.0.1/2@5", seconds=2).result()["good"]["served"] > 0
+    assert "FORCED CLOSED" in ctl("service", "show", "app", sluice=sluice).stdout.splitlines()[0]
+
+    for _ in range(2):  # a second time there is nothing to end, and that is no error
+        done = ctl("breaker", "auto", "app", sluice=sluice)
+        assert done.returncode == 0 and "read back: state closed" in done.stdout and "no override" in done.stdout
+    assert dump(sluice.pins)["slc_override"] == before
+    assert sluice.service("other")["breaker"]["state"] not in ("forced_open", "forced_closed")
+    done = ctl("events", "--kind", "breaker", "--service", "app", "--json", sluice=sluice)
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [e["rule"] for e in events] == ["order_open", "order_closed", "order_over"]
+    assert all(e["schema"] == "sluice.breaker.v1" and e["service"] == "app" for e in events)
+    assert [e["seq"] for e in events] == sorted({e["seq"] for e in events})
+    assert [e["generation"] for e in events] == sorted({e["generation"] for e in events})
+    assert events[0]["order"]["reason"] == "restore" and "service" in events[0]["context"]
+
+
+def test_c88_a_forced_state_outlives_the_daemon_and_ends_in_time(sluice):
+    sluice.ctl("breaker", "open", "app", "--for", "3s", "--reason", "x")
+    forced = dump(sluice.pins)["slc_override"]
+    sluice.stop(signal.SIGKILL)
+    assert dump(sluice.pins)["slc_override"] == forced, "the order is the kernel's"
+    sluice.start()
+    wait_for(lambda: not sluice.ctl("overrides", "list")["overrides"], "the order ends", 8, 0.1)
+    wait_for(lambda: sluice.service("app")["breaker"]["state"] != "forced_open", "and with it the state", 5, 0.1)
+
+
+def test_an_override_of_the_breaker_can_be_released(sluice):
+    number = sluice.ctl("breaker", "open", "app", "--reason", "x")["override"]["id"]
+    sluice.ctl("overrides", "release", number)
+    wait_for(lambda: sluice.service("app")["breaker"]["state"] != "forced_open", "the state ends", 5, 0.1)
+
+
+def test_follow_sees_the_breaker(sluice, following):
+    """JSON lines as they happen, over a restart of the real daemon too."""
+    follow = following(sluice.socket, "--kind", "breaker", "--json", inside=sluice.namespace.inside())
+    people = following(sluice.socket, "--service", "app", inside=sluice.namespace.inside())
+    other = following(sluice.socket, "--service", "other", inside=sluice.namespace.inside())
+    time.sleep(1)
+    sluice.ctl("breaker", "open", "app", "--reason", "look")
+    first = json.loads(follow.has(1, 3)[0])
+    assert (first["service"], first["to"], first["order"]["reason"]) == ("app", "forced_open", "look")
+    assert {"schema", "seq", "mono_ns", "wall", "generation", "rule", "from", "enforced", "context"} <= set(first)
+    assert "app  breaker closed -> forced_open" in people.has(1, 3)[0] and "look" in people.lines[0]
+    sluice.stop()
+    wait_for(lambda: follow.errors, "the outage is said", 5)
+    sluice.start()
+    wait_for(lambda: any("answers again" in e for e in follow.errors), "it is back", 5)
+    sluice.ctl("breaker", "auto", "app")
+    wait_for(lambda: any(json.loads(line)["rule"] == "order_over" for line in follow.lines), "the end is seen", 5)
+    assert follow.end() == 0 and people.end() == 0 and other.end() == 0
+    assert other.lines == []
+
+
+def test_an_event_reader_that_never_reads(lab, sluice):
+    """Its pipe is full and it stands still; the daemon, its lease and every other reader go on."""
+    read_end, write_end = os.pipe()
+    words = sluice.namespace.inside(CTL, "--socket", sluice.socket, "events", "--follow", "--json")
+    stuck = [subprocess.Popen([str(w) for w in words], stdout=write_end, stderr=subprocess.DEVNULL) for _ in range(3)]
+    os.close(write_end)
+    try:
+        sluice.ctl("deny", "198.18.0.0/15", "--reason", "x")
+        lab.clients(TO, "good=198.18.0.1/50@40", seconds=4).result()
+        assert sluice.service("app")["refused"]["denied"] > 500
+        began = time.monotonic()
+        for _ in range(20):
+            assert sluice.status()["failsafe"] is False
+        assert time.monotonic() - began < 10
+        pipe_size = 65536
+        listed = ctl("events", "--json", "--kind", "refusal", sluice=sluice)
+        assert listed.returncode == 0 and len(listed.stdout) > 0
+        assert all(one.poll() is None for one in stuck), "they wait, they do not end"
+        assert len(os.read(read_end, 2 * pipe_size)) > pipe_size // 2, "the pipe was full"
+        os.close(read_end)
+        read_end = -1
+        assert [one.wait(15) for one in stuck] == [0, 0, 0]
+    finally:
+        for one in stuck:
+            if one.poll() is None:
+                one.kill()
+                one.wait()
+        if read_end >= 0:
+            os.close(read_end)
 
 
 # --- drain -------------------------------------------------------------------------------------------------------------
@@ -421,6 +550,9 @@ def test_json_everywhere(sluice):
         ("overrides", "release", "1"),
         ("drain", "other", "--for", "5s"),
         ("undrain", "other"),
+        ("breaker", "open", "other", *REASON),
+        ("breaker", "close", "other", "--for", "1m", *REASON),
+        ("breaker", "auto", "other"),
         ("config", "check", sluice.config_file),
         ("config", "check", "--effective", sluice.config_file),
         ("config", "load"),
@@ -585,6 +717,225 @@ def test_odd_answers_are_failures(liar, answer, words):
     assert done.returncode == 1
     assert words in done.stderr
     assert "\x1b" not in done.stdout + done.stderr
+
+
+# --- events, and a daemon that can be made to do anything --------------------------------------------------------------
+
+
+class Fake:
+    """Answers /v1/status and /v1/events as the daemon does, from a list that the test appends to."""
+
+    def __init__(self, path, pid):
+        self.pid, self.events, self.lost, self.asked, self.open = pid, [], 0, [], True
+        self.moved = threading.Condition()
+        fake = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                status, answer = fake.answer(urllib.parse.urlsplit(self.path))
+                body = json.dumps(answer).encode()
+                try:
+                    self.send_response(status)
+                    self.send_header("Content-Length", str(len(body)))
+                    self.end_headers()
+                    self.wfile.write(body)
+                except OSError:
+                    pass  # who asked is gone
+
+            def log_message(self, *_):
+                pass
+
+            def address_string(self):
+                return "unix"
+
+        class Server(socketserver.ThreadingUnixStreamServer):
+            daemon_threads = True
+
+        self.path = path
+        self.server = Server(str(path), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def answer(self, url):
+        if url.path == "/v1/status":
+            return 200, {"pid": self.pid}
+        query = dict(urllib.parse.parse_qsl(url.query))
+        self.asked.append(query)
+        with self.moved:
+            def newer():
+                return [e for e in self.events if e["seq"] > int(query.get("after", 0))]
+            self.moved.wait_for(lambda: newer() or not self.open, int(query.get("wait", 0)) / 1000)
+            if not self.open:
+                return 503, {"error": {"message": "sluiced ends"}}
+            lost, self.lost = self.lost, 0
+            return 200, {"events": newer(), "seq": max([e["seq"] for e in self.events], default=0), "lost": lost}
+
+    def happen(self, seq, mono_ns=None, **fields):
+        event = {"schema": "sluice.breaker.v1", "seq": seq, "mono_ns": mono_ns or seq, "wall": "2026-01-02T03:04:05.678Z"}
+        event |= {"service": "app", "rule": "fast", "from": "closed", "to": "open", "enforced": True} | fields
+        with self.moved:
+            self.events.append(event)
+            self.moved.notify_all()
+
+    def end(self):
+        with self.moved:
+            self.open = False
+            self.moved.notify_all()
+        self.server.shutdown()
+        self.server.server_close()
+        os.unlink(self.path)
+
+
+class Follow:
+    """sluicectl events --follow, and the lines it has printed."""
+
+    def __init__(self, path, *args, inside=()):
+        words = [*inside, CTL, "--socket", path, "events", "--follow", *args]
+        self.process = subprocess.Popen([str(w) for w in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.lines, self.errors = [], []
+        for stream, kept in ((self.process.stdout, self.lines), (self.process.stderr, self.errors)):
+            threading.Thread(target=self._read, args=(stream, kept), daemon=True).start()
+
+    @staticmethod
+    def _read(stream, kept):
+        for line in stream:
+            kept.append(line.rstrip("\n"))
+
+    def has(self, count, timeout=10):
+        wait_for(lambda: len(self.lines) >= count, f"{count} lines, there are {self.lines} {self.errors}", timeout, 0.02)
+        return self.lines
+
+    def end(self, number=signal.SIGINT):
+        self.process.send_signal(number)
+        return self.process.wait(5)
+
+
+@pytest.fixture
+def following():
+    """Starts follows; none of them outlives the test."""
+    started = []
+
+    def start(*args, **kwargs):
+        started.append(Follow(*args, **kwargs))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.wait()
+
+
+def test_events_are_listed(tmp_path):
+    fake = Fake(tmp_path / "fake.sock", pid=7)
+    assert ctl("--socket", fake.path, "events").stdout == "no events\n"
+    assert ctl("--socket", fake.path, "events", "--json").stdout == ""
+    for seq in (1, 2, 3):
+        fake.happen(seq)
+    done = ctl("--socket", fake.path, "events", "--after", "1", "--service", "app", "--kind", "breaker", "--json")
+    assert [json.loads(line)["seq"] for line in done.stdout.splitlines()] == [2, 3]
+    assert fake.asked[-1] == {"after": "1", "service": "app", "kind": "breaker"}
+    fake.lost = 5
+    done = ctl("--socket", fake.path, "events", "--after", "1")
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 2
+    assert "app  breaker closed -> open: fast rule" in done.stdout
+    assert "5 events are lost" in done.stderr
+    fake.end()
+
+
+def test_follow_survives_a_restart(tmp_path, following):
+    """Each event once, in order, through a daemon that ends, is away, and numbers anew; said on stderr only."""
+    path = tmp_path / "fake.sock"
+    fake = Fake(path, pid=7)
+    for seq in range(1, 6):
+        fake.happen(seq)
+    follow = following(path, "--json")
+    follow.has(5)
+    fake.happen(6)
+    follow.has(6)
+    assert fake.asked[:2] == [{}, {"after": "5", "wait": "10000"}]
+    fake.end()
+    wait_for(lambda: any("waiting for it" in e for e in follow.errors), "the outage is said", 5)
+    fake = Fake(path, pid=8)
+    fake.happen(1, mono_ns=6)  # from before, as a daemon that keeps events over a restart has it
+    fake.happen(2, mono_ns=7)
+    follow.has(7)
+    fake.happen(3, mono_ns=8)
+    fake.lost = 4
+    fake.happen(4, mono_ns=9)
+    follow.has(9)
+    assert [json.loads(line)["mono_ns"] for line in follow.lines] == list(range(1, 10))
+    assert sum("waiting for it" in e for e in follow.errors) == 1
+    assert any("answers again; it was restarted" in e for e in follow.errors)
+    assert follow.end() == 0
+    fake.end()
+
+
+def test_follow_says_what_is_lost(tmp_path, following):
+    fake = Fake(tmp_path / "fake.sock", pid=7)
+    fake.happen(1)
+    follow = following(fake.path, "--after", "1")
+    wait_for(lambda: fake.asked, "it asks")
+    fake.lost = 3
+    fake.happen(5)
+    follow.has(1)
+    wait_for(lambda: any("3 events are lost" in e for e in follow.errors), "the loss is said", 5)
+    assert follow.end(signal.SIGTERM) == 0
+    fake.end()
+
+
+def test_follow_ends_with_its_reader(tmp_path):
+    """A reader that closes its end, with or without a further event: status 0, and no word."""
+    for more in (False, True):
+        fake = Fake(tmp_path / f"fake-{more}.sock", pid=7)
+        fake.happen(1)
+        process = subprocess.Popen(
+            [CTL, "--socket", fake.path, "events", "--follow"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert "breaker closed -> open" in process.stdout.readline()
+        process.stdout.close()
+        if more:
+            fake.happen(2)
+        assert process.wait(5) == 0
+        assert process.stderr.read() == ""
+        fake.end()
+    with open("/dev/full", "wb") as full:
+        fake = Fake(tmp_path / "full.sock", pid=7)
+        fake.happen(1)
+        done = subprocess.run(
+            [CTL, "--socket", fake.path, "events", "--follow"], stdout=full, stderr=subprocess.PIPE, timeout=10, check=False
+        )
+        assert done.returncode == 1 and b"No space left" in done.stderr
+        fake.end()
+
+
+def test_follow_of_a_daemon_that_is_not_there(tmp_path):
+    done = ctl("--socket", tmp_path / "none.sock", "events", "--follow")
+    assert done.returncode == 4 and "No such file" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "order, answer, status",
+    [
+        ("open", {"breaker": {"state": "forced_open"}, "override": {"id": 3}}, 0),
+        ("open", {"breaker": {"state": "closed"}, "override": {"id": 3}}, 1),
+        ("open", {"breaker": {"state": "forced_open"}, "override": None}, 1),
+        ("open", {}, 1),
+        ("close", {"breaker": {"state": "forced_closed"}, "override": {"id": 3}}, 0),
+        ("close", {"breaker": {"state": "forced_open"}, "override": {"id": 3}}, 1),
+        ("auto", {"breaker": {"state": "half_open"}, "override": None}, 0),
+        ("auto", {"breaker": {"state": "forced_open"}, "override": None}, 1),
+        ("auto", {"breaker": {"state": "closed"}, "override": {"id": 3}}, 1),
+    ],
+)
+def test_c88_success_is_what_was_read_back(liar, order, answer, status):
+    """An answer of HTTP 200 alone is no success."""
+    liar.answers = [(200, json.dumps(answer).encode())]
+    reason = () if order == "auto" else REASON
+    done = ctl("--socket", liar.server_address, "breaker", order, "app", *reason)
+    assert done.returncode == status, done.stderr
+    assert ("read back: state" in done.stdout) == (status == 0)
+    assert ("even while it is broken" in done.stderr) == (order == "close" and status == 0)
+    assert status == 0 or "read back were state" in done.stderr
 
 
 def test_drain_ends_when_the_daemon_does(liar):
