@@ -21,85 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "user/control/config.h"
+#include "tests/unit/config_text.h"
 #include "user/control/schema.h"
-
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-
-/* Four lines; a row's own text begins in line 5. */
-#define HEAD "interfaces: [{name: eth0}]\nservices:\n  - name: web\n    listen: [\"192.0.2.1:80\"]\n"
-#define SECOND "  - name: api\n    listen: [\"192.0.2.1:81\"]\n"
-
-/* --- helpers -------------------------------------------------------------------------------------------------------- */
-
-static void check_messages(const struct diag *diag)
-{
-	for (size_t i = 0; i < diag->error_count + diag->warning_count; i++) {
-		const char *text = i < diag->error_count ? diag->errors[i] : diag->warnings[i - diag->error_count];
-
-		assert_true(strlen(text) < 2000);
-		for (const char *p = text; *p; p++)
-			if ((unsigned char)*p < 0x20 || *p == 0x7f)
-				fail_msg("message of more than one plain line: %s", text);
-	}
-	assert_true(diag->error_count <= 21);
-}
-
-/* Untouched output, a non-empty message: whatever the reason was. */
-static int parse_bad(const char *text, size_t len, struct diag *diag)
-{
-	struct config *untouched = (void *)diag, *config = untouched;
-	int err = config_parse("test.yaml", text, len, &config, diag);
-
-	if (!err) {
-		config_free(&config);
-		return 0;
-	}
-	assert_ptr_equal(config, untouched);
-	assert_true(diag->error_count > 0);
-	check_messages(diag);
-	return err;
-}
-
-static struct config *parse_good(const char *text, struct diag *diag)
-{
-	struct config *config = NULL;
-
-	if (config_parse("test.yaml", text, strlen(text), &config, diag))
-		fail_msg("%s\n%s", diag->errors[0], text);
-	assert_int_equal(diag->error_count, 0);
-	check_messages(diag);
-	return config;
-}
-
-static bool has_message(char *const *messages, size_t count, const char *const *parts, size_t part_count)
-{
-	for (size_t i = 0; i < count; i++) {
-		size_t found = 0;
-
-		while (found < part_count && (!parts[found] || strstr(messages[i], parts[found])))
-			found++;
-		if (found == part_count)
-			return true;
-	}
-	return false;
-}
-
-static const char *value_of(const struct config *config, const char *path)
-{
-	for (size_t i = 0; i < config->setting_count; i++)
-		if (!strcmp(config->settings[i].path, path))
-			return config->settings[i].value;
-	return "(none)";
-}
-
-static const char *origin_of(const struct config *config, const char *path)
-{
-	for (size_t i = 0; i < config->setting_count; i++)
-		if (!strcmp(config->settings[i].path, path))
-			return config->settings[i].origin;
-	return "(none)";
-}
 
 /* --- bad input ------------------------------------------------------------------------------------------------------ */
 

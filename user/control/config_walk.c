@@ -538,6 +538,7 @@ static void walk_many(struct load *load, const struct place *place)
 	struct many many = {};
 	const char *origin = NULL;
 	char *shown = NULL;
+	size_t errors = load->report->errors;
 
 	if (node && node->kind != NODE_LIST && !(node->kind == NODE_SCALAR && key->flags & KEY_ONE_OK)) {
 		wrong_kind(load, place, "a list of values, as in [a, b],");
@@ -553,7 +554,7 @@ static void walk_many(struct load *load, const struct place *place)
 	}
 	if (node && many.word && many.values > 1)
 		complain(load, place, "a word that stands for all cannot stand beside others");
-	if (node && key->type == KEY_NUMBER && !report_full(load->report))
+	if (node && key->type == KEY_NUMBER && load->report->errors == errors)
 		check_weights(load, place, &many);
 	store_items(place, &many);
 	if (asprintf(&shown, many.word ? "%s" : "[%s]", many.shown ?: "") < 0)
