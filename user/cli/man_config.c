@@ -24,7 +24,7 @@ static void print_accepted(FILE *out, const struct schema_key *key)
 		return;
 	/* Of these the words are all there is; elsewhere they stand beside the type's own values. */
 	fputs(start != text && key->type != KEY_WORD && key->type != KEY_BOOL && key->type != KEY_PROTOCOL &&
-			      key->type != KEY_STAGE
+			      key->type != KEY_STAGE && key->type != KEY_OUTCOME
 		      ? "Also accepted: "
 		      : "Accepted: ",
 	      out);
