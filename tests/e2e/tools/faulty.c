@@ -8,7 +8,7 @@
  * it has read everything, slow answers after MS, status answers with CODE, fill no longer accepts, refuse no longer
  * listens. A percentage is of requests; the others are answered. What was begun under another mode keeps to that. Each
  * line is acknowledged by one JSON object on stdout. One event loop: it accepts at once, or with --at-once N keeps N
- * connections and leaves the rest in the accept queue; --capacity makes it slow under load.
+ * connections and leaves the rest in the accept queue. With --capacity it is slow under load.
  */
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -85,7 +85,6 @@ static uint32_t open_count, serials;
 static union address address;
 static int listener = -1, poller = -1;
 static bool listener_watched;
-static uint64_t free_ns; /* --capacity: when the next answer can be ready */
 static struct timers timers;
 
 /* --- listener ---------------------------------------------------------------------------------------------------- */
@@ -172,15 +171,49 @@ static void set_timer(struct connection *connection, uint64_t at_ns)
 	timers_add(&timers, at_ns, (uint32_t)connection->fd, connection->serial);
 }
 
+/* With --capacity requests are worked on in turn, each for 1/capacity seconds; nothing is spent on clients that left. */
+static struct {
+	struct waiting {
+		uint32_t fd, serial;
+		uint64_t delay_ms;
+	} * ring;
+	size_t head, tail; /* of CONNECTIONS_MAX */
+	uint64_t free_ns; /* the worker is free again */
+} work;
+
+static void work_add(struct connection *connection, uint64_t delay_ms)
+{
+	if (!work.ring)
+		work.ring = calloc(CONNECTIONS_MAX, sizeof(*work.ring));
+	if (!work.ring || work.tail - work.head == CONNECTIONS_MAX)
+		die("too many requests wait");
+	connection->serial = ++serials;
+	work.ring[work.tail++ % CONNECTIONS_MAX] =
+		(struct waiting){(uint32_t)connection->fd, connection->serial, delay_ms};
+}
+
+static void work_on(uint64_t now)
+{
+	while (work.head != work.tail && work.free_ns <= now) {
+		struct waiting next = work.ring[work.head++ % CONNECTIONS_MAX];
+		struct connection *connection = connections[next.fd];
+
+		if (!connection || connection->serial != next.serial)
+			continue;
+		/* Back to back the schedule is absolute, so oversleeping costs no capacity. */
+		if (work.free_ns + 10 * NS_PER_MS < now)
+			work.free_ns = now;
+		work.free_ns += NS_PER_S / options.capacity;
+		set_timer(connection, work.free_ns + next.delay_ms * NS_PER_MS);
+	}
+}
+
 static void answer_later(struct connection *connection, uint64_t delay_ms)
 {
-	uint64_t now = now_ns(), ready = now;
-
-	if (options.capacity) {
-		free_ns = (free_ns > now ? free_ns : now) + NS_PER_S / options.capacity;
-		ready = free_ns;
-	}
-	set_timer(connection, ready + delay_ms * NS_PER_MS);
+	if (options.capacity)
+		work_add(connection, delay_ms);
+	else
+		set_timer(connection, now_ns() + delay_ms * NS_PER_MS);
 }
 
 /* What becomes of a request, by the mode in which it came whole. */
@@ -383,13 +416,15 @@ static void run(void)
 	uint64_t end_ns = now_ns() + options.seconds * NS_PER_S, now;
 
 	while (!tool_stopped && (now = now_ns()) < end_ns) {
-		struct timespec wait = timers_wait(&timers, now, 100 * NS_PER_MS);
+		uint64_t most = work.head == work.tail ? 100 * NS_PER_MS : work.free_ns > now ? work.free_ns - now : 0;
+		struct timespec wait = timers_wait(&timers, now, most);
 		struct epoll_event events[128];
 		int ready = epoll_pwait2(poller, events, 128, &wait, NULL);
 		struct timer timer;
 
 		for (int i = 0; i < ready; i++)
 			on_event(events[i].data.fd);
+		work_on(now_ns());
 		for (now = now_ns(); timers_take(&timers, now, &timer);)
 			if (connections[timer.id] && connections[timer.id]->serial == timer.serial)
 				on_due(connections[timer.id], timer.at_ns);
