@@ -437,6 +437,7 @@ static void unknown_owners_are_one_source(void **state)
 {
 	struct overdue *overdue = overdue_new();
 	struct overdue_counts counts;
+	uint64_t begun;
 
 	(void)state;
 	kernel_start(60 * S);
@@ -453,6 +454,17 @@ static void unknown_owners_are_one_source(void **state)
 	counts = take_at(overdue, 2061 * S, 0);
 	assert_int_equal(counts.total, 5);
 	assert_int_equal(counts.proven[0], 5);
+
+	/* The same coarse slot, a round later: known again. */
+	begun = 2000 * S + (32ULL << kernel.measure.owed_shift) + 200 * MS;
+	for (uint64_t now = 2062 * S; now < begun; now += 1 * S)
+		take_at(overdue, now, 0);
+	kernel.now_ns = begun;
+	for (int n = 0; n < 5; n++)
+		start_turn(4 * n, SLC_GRADE_proven);
+	counts = take_at(overdue, begun + 61 * S, 0);
+	for (int n = 0; n < 5; n++)
+		assert_int_equal(counts.proven[4 * n], 1);
 	overdue_free(&overdue);
 }
 
