@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* test_breaker_rules: each trip rule at its edges, whose failures count, and what chance alone must not do. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/breaker_sim.h"
+#include "user/decide/breaker_rules.h"
+
+/* Only this rule, of those that can be off. */
+static struct breaker_config only(bool consecutive, bool silent)
+{
+	struct breaker_config config = sim_config();
+
+	config.has_consecutive = consecutive;
+	config.has_silent = silent;
+	config.formula = RISK_NONE;
+	return config;
+}
+
+/* --- rates ------------------------------------------------------------------------------------------------------------ */
+
+static void each_rate_at_its_edge(void **state)
+{
+	const struct {
+		const char *text;
+		unsigned int success, failure;
+		enum breaker_rule rule;
+	} rows[] = {
+		{"c89 too few for any rate", 0, 19, RULE_none},
+		{"c89 just enough, all failed", 0, 20, RULE_long},
+		{"long: half of 20", 10, 10, RULE_long},
+		{"long: under half", 11, 10, RULE_none},
+		{"long: one under the full fast number", 49, 50, RULE_long},
+		{"fast: half of 100", 50, 50, RULE_fast},
+		{"fast: under half", 51, 49, RULE_none},
+		{"c89 no outcome, no rate", 0, 0, RULE_none},
+	};
+	const struct breaker_config config = only(false, false);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct sim sim;
+
+		sim_begin(&sim, &config);
+		for (unsigned int n = 0; n < rows[i].success; n++) /* sources alike: weights change nothing */
+			sim.sample.cells[n % 4].success++;
+		for (unsigned int n = 0; n < rows[i].failure; n++)
+			sim.sample.cells[n % 4].failure++;
+		sim_tick_after(&sim, TICK);
+		if (sim.breaker.rule != rows[i].rule)
+			fail_msg("%s: %s", rows[i].text, breaker_rule_names[sim.breaker.rule]);
+		assert_int_equal(sim.breaker.figures.window.has_rate, rows[i].success + rows[i].failure > 0);
+		assert_int_equal(sim.breaker.tripped_by, rows[i].rule);
+		assert_int_equal(sim.breaker.trips[rows[i].rule], rows[i].rule != RULE_none);
+		sim_end(&sim);
+	}
+}
+
+static void test_c89_small_services_are_judged_too(void **state)
+{
+	struct breaker_config config = only(true, false);
+	struct sim sim;
+
+	(void)state;
+	/* Window of 10, 20 %, min 10: ten failures in a row, one a second; the run of five speaks first. */
+	config.min_outcomes = 10;
+	config.failure_rate = 2000;
+	sim_begin(&sim, &config);
+	for (int i = 1; i <= 5; i++) {
+		sim_tick_after(&sim, 900 * MS);
+		assert_int_equal(sim.breaker.state, BREAKER_closed);
+		sim_fill(&sim, 0, 1);
+		sim_tick_after(&sim, 100 * MS);
+	}
+	assert_int_equal(sim.breaker.rule, RULE_consecutive);
+	sim_end(&sim);
+	/* 99 failures a window of 2 s where 100 are asked for: no rate, but no success either. */
+	config = only(true, false);
+	config.window_ns = 2 * S;
+	config.min_outcomes = 100;
+	config.fast_within_ns = 2 * S;
+	sim_begin(&sim, &config);
+	assert_true(sim_run(&sim, 49, 0, 3 * S));
+	assert_true(sim_run(&sim, 49, 1, 60 * S)); /* 49/s is too much for an order of outcomes; the rules say so */
+	assert_false(sim_run(&sim, 19, 1, 2 * S));
+	assert_int_equal(sim.breaker.rule, RULE_consecutive);
+	sim_end(&sim);
+}
+
+static void test_c91_the_tick_that_rotates_is_counted(void **state)
+{
+	struct breaker_config config = only(false, false);
+	struct sim sim;
+
+	(void)state;
+	config.min_outcomes = 2;
+	config.failure_rate = 1000;
+	config.fast_outcomes = 1000;
+	sim_begin(&sim, &config);
+	sim.input.now_ns = 1020 * S - TICK; /* buckets are 6 s */
+	sim.cells = 1;
+	sim_tick_after(&sim, 0);
+	sim.input.now_ns -= TICK;
+	sim_tick(&sim, 2, 0);
+	assert_int_equal(sim.breaker.state, BREAKER_closed);
+	sim_tick(&sim, 0, 1); /* first tick of the next bucket */
+	assert_int_equal(sim.input.now_ns, 1020 * S);
+	assert_int_equal(sim.breaker.rule, RULE_long);
+	assert_int_equal(sim.event.figures.window.outcomes, 3);
+	sim_end(&sim);
+}
+
+static void slow_answers_over_the_window(void **state)
+{
+	struct breaker_config config = only(false, false);
+
+	(void)state;
+	config.has_slow_rate = true;
+	config.slow_rate = 8000;
+	for (unsigned int slow = 79; slow <= 80; slow++) {
+		struct sim sim;
+
+		sim_begin(&sim, &config);
+		sim_fill(&sim, 100, 0);
+		for (unsigned int i = 0, left = slow; i < SLC_CELLS; i++) {
+			sim.sample.cells[i] = (struct cell_counts){.success = i < 25 ? 4 : 0};
+			if (i < 20)
+				sim.sample.cells[i].slow = left > 4 ? 4 : left, left -= sim.sample.cells[i].slow;
+		}
+		sim_tick_after(&sim, TICK);
+		assert_int_equal(sim.breaker.rule, slow < 80 ? RULE_none : RULE_slow);
+		sim_end(&sim);
+	}
+}
+
+/* --- whose failures --------------------------------------------------------------------------------------------------- */
+
+static void failures_of_few_among_many_open_nothing(void **state)
+{
+	const struct breaker_config config = sim_config();
+
+	(void)state;
+	for (unsigned int bad = 1; bad <= 3; bad++) {
+		for (int few = 0; few < 2; few++) {
+			struct sim sim;
+
+			sim_begin(&sim, &config);
+			sim.cells = 3;
+			assert_true(sim_run(&sim, few ? 4 : 100, 0, 60 * S));
+			sim.bad_cells = bad;
+			/* 3 are active: failures of each are asked for. */
+			assert_int_equal(sim_run(&sim, few ? 4 : 100, 0.7, 120 * S), bad < 3);
+			sim_end(&sim);
+		}
+	}
+}
+
+static void one_source_alone_is_believed(void **state)
+{
+	const struct breaker_config config = sim_config();
+	struct sim sim;
+
+	(void)state;
+	sim_begin(&sim, &config);
+	sim.cells = 1;
+	assert_true(sim_run(&sim, 100, 0, 60 * S));
+	assert_false(sim_run(&sim, 100, 1, 2 * S));
+	assert_int_equal(sim.breaker.rule, RULE_fast);
+	sim_end(&sim);
+}
+
+/* Strangers' failures: only with those of known-good sources; a refused connection whoever caused it. */
+static void strangers_open_it_in_company_only(void **state)
+{
+	const struct breaker_config config = sim_config();
+
+	(void)state;
+	for (int known = 0; known < 2; known++) {
+		struct sim sim;
+
+		sim_begin(&sim, &config);
+		sim_fill(&sim, 60, 0);
+		for (unsigned int i = 40; i < 240; i++)
+			sim.sample.cells[i].unproven = 1;
+		sim.sample.known_failure = (uint32_t)known;
+		sim_tick_after(&sim, TICK);
+		assert_int_equal(sim.breaker.rule, known ? RULE_fast : RULE_none);
+		for (int tick = 0; tick < 100 && !known; tick++) { /* nor in a row, at low traffic */
+			sim.sample.cells[tick % 200].unproven = 1;
+			sim_tick_after(&sim, TICK);
+		}
+		assert_int_equal(sim.breaker.run, 0);
+		sim_end(&sim);
+	}
+	for (unsigned int sources = 2; sources <= 3; sources++) {
+		struct sim sim;
+
+		sim_begin(&sim, &config);
+		sim_fill(&sim, 3, 0);
+		sim.sample.always = 30;
+		sim.sample.always_sources = sources;
+		sim_tick_after(&sim, TICK);
+		assert_int_equal(sim.breaker.rule, sources < 3 ? RULE_none : RULE_long);
+		sim_end(&sim);
+	}
+}
+
+/* --- in a row ---------------------------------------------------------------------------------------------------------- */
+
+static void five_in_a_row_at_low_traffic(void **state)
+{
+	const struct breaker_config config = only(true, false);
+	struct sim sim;
+
+	(void)state;
+	sim_begin(&sim, &config);
+	for (int round = 0; round < 2; round++) { /* a success ends the run, also in the tick of a failure */
+		sim_tick(&sim, 0, 4);
+		sim_tick(&sim, 1, 3);
+		assert_int_equal(sim.breaker.run, 0);
+		sim_tick_after(&sim, 61 * S);
+	}
+	sim_tick(&sim, 0, 4);
+	assert_int_equal(sim.breaker.state, BREAKER_closed);
+	sim_end(&sim);
+	sim_begin(&sim, &config);
+	sim_tick(&sim, 1, 0);
+	sim_tick(&sim, 0, 5);
+	assert_int_equal(sim.breaker.rule, RULE_consecutive);
+	sim_end(&sim);
+	/* From 20 in the last second on, counts have no order that could be a row. */
+	sim_begin(&sim, &config);
+	sim_tick(&sim, 14, 0);
+	sim_tick(&sim, 0, 6);
+	assert_int_equal(sim.breaker.state, BREAKER_closed);
+	assert_int_equal(sim.breaker.last_second_outcomes, 20);
+	sim_tick_after(&sim, 1 * S); /* they are gone, and the run is as it was */
+	assert_int_equal(sim.breaker.rule, RULE_consecutive);
+	sim_end(&sim);
+}
+
+/* A service that never fails: five say it. One where a fifth fails: five are chance, and a dozen are not. */
+static void how_many_in_a_row(void **state)
+{
+	struct breaker_config config = only(true, false);
+	struct sim sim;
+
+	(void)state;
+	sim_begin(&sim, &config);
+	assert_int_equal(breaker_run_needed(&sim.breaker), 5);
+	sim_run(&sim, 100, 0, 60 * S);
+	assert_int_equal(breaker_run_needed(&sim.breaker), 5);
+	sim.breaker.past_failures = 1.28; /* 1 % of 128 */
+	assert_in_range(breaker_run_needed(&sim.breaker), 5, 6);
+	sim.breaker.past_failures = 25.6;
+	assert_in_range(breaker_run_needed(&sim.breaker), 11, 15);
+	assert_true(pow(0.2, breaker_run_needed(&sim.breaker)) < 1e-7);
+	sim.breaker.past_failures = 64;
+	assert_int_equal(breaker_run_needed(&sim.breaker), 20);
+	sim.breaker.past_outcomes = 19;
+	assert_int_equal(breaker_run_needed(&sim.breaker), 5);
+	sim.breaker.config.consecutive = 40;
+	sim.breaker.past_outcomes = 128;
+	assert_int_equal(breaker_run_needed(&sim.breaker), 40);
+	sim_end(&sim);
+}
+
+/* 20 % failures at a few outcomes a second, for ten minutes, over 100 seeds; and then a real outage is found. */
+static void a_fifth_failing_at_low_traffic_is_no_outage(void **state)
+{
+	const struct breaker_config config = sim_config();
+	const double rates[] = {2, 15};
+
+	(void)state;
+	for (size_t r = 0; r < sizeof(rates) / sizeof(rates[0]); r++) {
+		for (unsigned int n = 1; n <= 100; n++) {
+			struct sim sim;
+
+			seed = n * 0x9e3779b97f4a7c15ULL;
+			sim_begin(&sim, &config);
+			for (int i = 0; i < 40; i++) /* it has been so before: each fifth */
+				sim_tick(&sim, i % 5 != 0, i % 5 == 0);
+			if (!sim_run(&sim, rates[r], 0.2, 600 * S))
+				fail_msg("seed %u at %.1f/s: %s", n, rates[r], breaker_rule_names[sim.event.rule]);
+			assert_false(sim_run(&sim, rates[r], 1, (uint64_t)(20 / rates[r] + 2) * S));
+			sim_end(&sim);
+		}
+	}
+}
+
+/* --- silence ----------------------------------------------------------------------------------------------------------- */
+
+static void silence_is_counted_from_the_later_of_both(void **state)
+{
+	const struct breaker_config config = only(false, true);
+	struct sim sim;
+
+	(void)state;
+	/* Idle for an hour after the last answer; then 20 are owed: silence begins with them. */
+	sim_begin(&sim, &config);
+	sim.input.has_last_answer = true;
+	sim.input.last_answer_ns = sim.input.now_ns;
+	sim_tick_after(&sim, 3600 * S);
+	sim.input.owed = 20;
+	sim_tick(&sim, 0, 0);
+	assert_int_equal(sim.breaker.figures.silence_ns, 0);
+	sim_tick_after(&sim, 10 * S - 1);
+	assert_int_equal(sim.breaker.state, BREAKER_closed);
+	/* One answer, and it begins again. */
+	sim.input.last_answer_ns = sim.input.now_ns;
+	sim.input.owed = 19;
+	sim_tick_after(&sim, 10 * S - 1);
+	assert_int_equal(sim.breaker.state, BREAKER_closed);
+	sim_tick_after(&sim, 1);
+	assert_int_equal(sim.breaker.rule, RULE_silent);
+	assert_int_equal(sim.event.figures.silence_ns, 10 * S);
+	assert_int_equal(sim.event.figures.owed, 19);
+	sim_end(&sim);
+	/* Too few owed, for however long. */
+	sim_begin(&sim, &config);
+	sim.input.owed = 19;
+	for (int i = 0; i < 100; i++)
+		sim_tick_after(&sim, 10 * S);
+	assert_int_equal(sim.breaker.state, BREAKER_closed);
+	assert_false(sim.breaker.figures.has_silence);
+	sim_end(&sim);
+}
+
+/* --- risk -------------------------------------------------------------------------------------------------------------- */
+
+static void risk_by_hand(void **state)
+{
+	const struct {
+		const char *text;
+		enum risk_formula formula;
+		double err;
+		uint64_t p95_ms, learned_ms; /* 0: none learned */
+		double latency, risk;
+	} rows[] = {
+		{"log: at the baseline latency weighs nothing", RISK_LOG, 0.3, 200, 0, 0, 0.6},
+		{"log: below it neither", RISK_LOG, 0.3, 5, 0, 0, 0.6},
+		{"log: all at lat_ref", RISK_LOG, 0.3, 400, 0, 1, 1.0},
+		{"log: no more beyond", RISK_LOG, 0.6, 4000, 0, 1, 1.0},
+		{"log: half way in octaves", RISK_LOG, 0.3, 283, 0, 0.5, 0.8},
+		{"log: errors in part", RISK_LOG, 0.15, 400, 0, 1, 0.7},
+		{"log: learned baseline", RISK_LOG, 0.3, 200, 100, 0.5, 0.8},
+		{"log: a learned one counts up to half of lat_ref", RISK_LOG, 0.3, 400, 390, 1, 1.0},
+		{"published: all at the baseline", RISK_PUBLISHED, 0.3, 200, 0, 1, 1.0},
+		{"published: half of it", RISK_PUBLISHED, 0.3, 100, 0, 0.585, 0.834},
+	};
+	struct breaker_config config = sim_config();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct tally tally = {.has_rate = true, .failure_rate = rows[i].err, .outcomes = 100};
+		struct breaker_figures figures = {0};
+
+		config.formula = rows[i].formula;
+		assert_true(breaker_risk(&config, rows[i].learned_ms > 0, rows[i].learned_ms * MS, &tally, true,
+					 rows[i].p95_ms * MS, &figures));
+		if (fabs(figures.risk_latency - rows[i].latency) > 0.002 || fabs(figures.risk - rows[i].risk) > 0.002)
+			fail_msg("%s: latency %.3f risk %.3f", rows[i].text, figures.risk_latency, figures.risk);
+		assert_false(breaker_risk(&config, false, 0, &tally, false, 0, &figures));
+		assert_false(breaker_risk(&config, false, 0, &(struct tally){0}, true, S, &figures));
+	}
+	config.formula = RISK_NONE;
+	assert_false(breaker_risk(&config, false, 0, &(struct tally){.has_rate = true}, true, S,
+				  &(struct breaker_figures){0}));
+}
+
+/* Profile api: lat_ref below the configured baseline must not turn the logarithm round. */
+static void risk_of_a_profile_with_a_low_lat_ref(void **state)
+{
+	struct breaker_config config = sim_config();
+	const struct tally tally = {.has_rate = true, .failure_rate = 0.15, .outcomes = 100};
+	struct breaker_figures figures = {0};
+
+	(void)state;
+	config.lat_ref_ns = 120 * MS;
+	config.err_ref = 1500;
+	assert_true(breaker_risk(&config, false, 0, &tally, true, 30 * MS, &figures));
+	assert_true(figures.risk_latency == 0);
+	assert_true(breaker_risk(&config, false, 0, &tally, true, 119 * MS, &figures));
+	assert_true(figures.risk_latency > 0.98 && figures.risk_latency < 1);
+}
+
+static void risk_trips_above_its_gate_only(void **state)
+{
+	const struct breaker_config config = sim_config();
+
+	(void)state;
+	for (unsigned int percent = 24; percent <= 27; percent++) {
+		struct sim sim;
+
+		sim_begin(&sim, &config);
+		sim.input.has_p95 = true;
+		sim.input.p95_ns = 600 * MS;
+		for (unsigned int i = 0; i < 100; i++) {
+			sim.sample.cells[i].success = i >= percent;
+			sim.sample.cells[i].failure = i < percent;
+		}
+		sim_tick_after(&sim, TICK);
+		assert_int_equal(sim.breaker.rule, percent > 25 ? RULE_risk : RULE_none);
+		sim_end(&sim);
+	}
+	for (unsigned int n = 19; n <= 20; n++) { /* not of a handful */
+		struct sim sim;
+
+		sim_begin(&sim, &config);
+		sim.input.has_p95 = true;
+		sim.input.p95_ns = 600 * MS;
+		for (unsigned int i = 0; i < n; i++) {
+			sim.sample.cells[i].success = i >= 7;
+			sim.sample.cells[i].failure = i < 7;
+		}
+		sim_tick_after(&sim, TICK);
+		assert_int_equal(sim.breaker.rule, n == 20 ? RULE_risk : RULE_none);
+		sim_end(&sim);
+	}
+}
+
+/* --- flapping ---------------------------------------------------------------------------------------------------------- */
+
+/* Failures around the threshold, a tick good and a tick bad: transitions a minute stay bounded by the growing wait. */
+static void test_c100_noise_around_the_threshold_does_not_flap(void **state)
+{
+	const struct breaker_config config = sim_config();
+	struct world world;
+	unsigned int events;
+
+	(void)state;
+	/* One bad tick of 20 in healthy traffic, and a gap of 500 ms: nothing. */
+	world_begin(&world, &config);
+	world_run(&world, 60 * S);
+	for (int i = 0; i < 50; i++) {
+		world.service = FAILING;
+		world_tick(&world);
+		world.service = HEALTHY;
+		world_run(&world, 1500 * MS);
+		world.per_s = 0;
+		world_run(&world, 500 * MS);
+		world.per_s = 200;
+	}
+	assert_int_equal(world.sim.events, 0);
+	/* 2 s bad, 2 s good, for 10 minutes: it opens, and opens for longer each time it was wrong to close. */
+	for (int i = 0; i < 150; i++) {
+		world.service = FAILING;
+		world_run(&world, 2 * S);
+		world.service = HEALTHY;
+		world_run(&world, 2 * S);
+	}
+	events = world.sim.events;
+	assert_in_range(events, 3, 10 * 12); /* closed, open, half-open and back: 3 a turn, 4 turns a minute at most */
+	sim_end(&world.sim);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_rate_at_its_edge),
+		cmocka_unit_test(test_c89_small_services_are_judged_too),
+		cmocka_unit_test(test_c91_the_tick_that_rotates_is_counted),
+		cmocka_unit_test(slow_answers_over_the_window),
+		cmocka_unit_test(failures_of_few_among_many_open_nothing),
+		cmocka_unit_test(one_source_alone_is_believed),
+		cmocka_unit_test(strangers_open_it_in_company_only),
+		cmocka_unit_test(five_in_a_row_at_low_traffic),
+		cmocka_unit_test(how_many_in_a_row),
+		cmocka_unit_test(a_fifth_failing_at_low_traffic_is_no_outage),
+		cmocka_unit_test(silence_is_counted_from_the_later_of_both),
+		cmocka_unit_test(risk_by_hand),
+		cmocka_unit_test(risk_of_a_profile_with_a_low_lat_ref),
+		cmocka_unit_test(risk_trips_above_its_gate_only),
+		cmocka_unit_test(test_c100_noise_around_the_threshold_does_not_flap),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
