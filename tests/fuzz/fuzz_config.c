@@ -121,6 +121,30 @@ static void shown(const struct config *config, const char *input, size_t size)
 	diag_reset(&diag);
 }
 
+/* What others divide by, index with or compare deadlines by. */
+static void consistent(const struct config *config, const struct service_config *service)
+{
+	const struct breaker_config *breaker = &service->breaker;
+
+	HOLDS(breaker->buckets && breaker->window_ns && breaker->window_ns % breaker->buckets == 0);
+	HOLDS(breaker->min_outcomes && breaker->fast_outcomes && breaker->fast_within_ns);
+	HOLDS(breaker->probes && breaker->probes <= SLC_PROBES);
+	HOLDS(breaker->close_after && breaker->close_after <= breaker->probes);
+	HOLDS(breaker->open_base_ns && breaker->open_base_ns <= breaker->open_cap_ns);
+	HOLDS(breaker->base_ns && breaker->base_ns < breaker->lat_ref_ns && breaker->err_ref);
+	HOLDS(breaker->max_half_open_ns && breaker->ramp_from && breaker->ramp_step && breaker->ramp_every_ns);
+	HOLDS(service->slow_after_ns && service->slow_after_ns <= service->timeout_ns);
+	HOLDS(service->timeout_ns <= SLC_TIMEOUT_MAX_NS);
+	HOLDS(breaker->slow_after_ns == service->slow_after_ns && breaker->timeout_ns == service->timeout_ns);
+	HOLDS(!breaker->has_silent || breaker->silent_ns >= service->timeout_ns);
+	HOLDS(!!(service->failures & 1u << SLC_OUT_slow) == service->slow_is_failure);
+	HOLDS(service->failures && service->http_code_count <= SLC_HTTP_CODES);
+	HOLDS(service->has_breaker || !breaker->enforce);
+	for (size_t i = 0; i < service->depends_count; i++)
+		HOLDS(service->depends_on[i] < config->service_count &&
+		      &config->services[service->depends_on[i]] != service);
+}
+
 static void whole_file(const char *text, size_t size)
 {
 	struct config *config = NULL;
@@ -133,6 +157,8 @@ static void whole_file(const char *text, size_t size)
 	} else {
 		HOLDS(config);
 		shown(config, text, size);
+		for (size_t i = 0; i < config->service_count; i++)
+			consistent(config, &config->services[i]);
 		if (!compile_snapshot(config, &snapshot, &diag))
 			HOLDS(snapshot);
 		else
@@ -172,6 +198,24 @@ static const char *const SEEDS[] = {
 	"    total: {rate: 5000/s, burst: 1000, concurrent: 20000}\n"
 	"    accept_queue: {low: 50%, high: 90%, target: 20ms, max_wait: 250ms}\n",
 	"interfaces: [{name: lo}]\nservices: [{name: a, listen: [\"*:1\"], source: {rate: 1/m, burst: 1}}]\n",
+	"interfaces: [{name: lo, dscp_trust: true}]\nfailsafe: {hold: 7s}\ndscp_trust: [192.0.2.0/24]\n"
+	"services:\n"
+	"  - name: web\n"
+	"    listen: [\"*:80\"]\n"
+	"    profile: api\n"
+	"    depends_on: [db]\n"
+	"    breaker: {mode: enforce, window: 30s, buckets: 6, min_outcomes: 20, min_sources: 4, failure_rate: 45.5%,\n"
+	"      fast: {outcomes: 50, within: 100ms}, consecutive: none, slow_rate: 70%, silent: auto,\n"
+	"      failures: [unanswered, http_5xx, slow],\n"
+	"      risk: {formula: log, err_ref: 31%, base: 50ms, lat_ref: 600ms, weights: [0.3, 0.7], open_at: 0.9},\n"
+	"      open: {base: 3s, cap: 40s, jitter: 15%}, probes: 16, close_after: 4, probe: dyed, max_half_open: 9s,\n"
+	"      ramp: {from: 20%, step: 5%, every: 2s}, health: {weights: [0.1, 0.2, 0.3, 0.4], gate: 80%}}\n"
+	"    turns: tls\n"
+	"    http: {status: [500, 502, 599]}\n"
+	"    slow_after: 700ms\n"
+	"    timeout: 4s\n"
+	"  - {name: db, protocol: udp, listen: [\"*:53\"], turns: opaque, slow_is: failure, breaker: {failures: "
+	"auto}}\n",
 	"trust: [{cidr: \"::/0\", action: allow, ceiling: 1000/s}]\n",
 	"a: &x [1, 2]\nb: *x\n<<: *x\n",
 	"\x00"

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -515,6 +516,94 @@ static void trust_rules(void **state)
 	snapshot_free(&snapshot);
 }
 
+/* --- what an outcome is ------------------------------------------------------------------------------------------- */
+
+static void measure_of_a_service(void **state)
+{
+	struct snapshot *snapshot =
+		compile(HEAD "    turns: server-first\n"
+			     "    slow_after: 250ms\n"
+			     "    timeout: 2s\n"
+			     "    breaker: {failures: [unanswered, slow]}\n"
+			     "  - {name: api, listen: [\"*:81\"], http: {status: [503, 504, 599]}}\n"
+			     "  - {name: dns, protocol: udp, listen: [\"*:53\"], timeout: 1ms, slow_after: "
+			     "1ms}\n");
+	const struct slc_measure *web = &snapshot->services[0].measure, *api = &snapshot->services[1].measure;
+	const struct slc_measure *dns = &snapshot->services[2].measure;
+
+	(void)state;
+	assert_int_equal(web->turns, SLC_TURNS_server_first);
+	assert_int_equal(web->slow_after_ns, 250000000);
+	assert_int_equal(web->timeout_ns, 2 * NS_S);
+	assert_int_equal(web->failures, 1u << SLC_OUT_unanswered | 1u << SLC_OUT_slow);
+	assert_int_equal(web->http, 0);
+	assert_int_equal(web->uid, 0);
+	assert_int_equal(api->turns, SLC_TURNS_auto);
+	assert_int_equal(api->slow_after_ns, 400000000);
+	assert_int_equal(api->timeout_ns, 5 * NS_S);
+	assert_int_equal(api->failures, SLC_FAILURES_DEFAULT);
+	assert_int_equal(api->http, 3);
+	assert_memory_equal(api->http_codes, ((uint16_t[SLC_HTTP_CODES]){503, 504, 599}), sizeof(api->http_codes));
+	assert_int_equal(dns->owed_shift, 17); /* 131 us, a little over 125 us */
+	snapshot_free(&snapshot);
+}
+
+/* The smallest slots that hold: not a power of two larger, and 32 of them reach over four timeouts. */
+static void owed_slots_fit_every_timeout(void **state)
+{
+	struct config config = {.host_reset_rate = {true, 1000, NS_S}};
+	struct service_config service = {.name = "web", .reset_rate = {true, 1000, NS_S}};
+
+	(void)state;
+	for (uint64_t timeout = 1000000; timeout <= SLC_TIMEOUT_MAX_NS; timeout += timeout / 97) {
+		struct snapshot_service out;
+		const char *key;
+		char why[WHY_LEN];
+
+		service.timeout_ns = timeout;
+		assert_int_equal(compile_service(&config, &service, &out, &key, why, sizeof(why)), 0);
+		uint64_t slot = 1ULL << out.measure.owed_shift;
+		assert_true(slot * 8 >= timeout);
+		assert_true(slot / 2 * 8 < timeout);
+		assert_true(SLC_OWED_SLOTS * slot >= 4 * timeout);
+	}
+	/* The ring of 100 ms slots holds the longest timeout twice. */
+	assert_true(SLC_TURN_SLOTS * SLC_TURN_SLOT_NS >= 2 * SLC_TIMEOUT_MAX_NS);
+}
+
+static void marks_and_hold(void **state)
+{
+	unsigned lo = if_nametoindex("lo");
+	struct snapshot *snapshot =
+		compile("interfaces: [{name: eth0}, {name: absent0, dscp_trust: true}, {name: lo, dscp_trust: true}]\n"
+			"failsafe: {hold: 7s}\n"
+			"dscp_trust: [192.0.2.0/24, \"2001:db8::/32\"]\n"
+			"services:\n"
+			"  - {name: web, listen: [\"*:80\"], breaker: {probe: dyed}}\n"
+			"  - {name: api, listen: [\"*:81\"], breaker: {probe: any}}\n");
+
+	(void)state;
+	assert_true(lo > 0);
+	assert_true(snapshot->services[0].policy.flags & SLC_P_DYED);
+	assert_false(snapshot->services[1].policy.flags & SLC_P_DYED);
+	assert_int_equal(snapshot->global.hold_ns, 7 * NS_S);
+	assert_int_equal(snapshot->global.dscp_ifindex[0], lo); /* one that is not there takes no place */
+	for (int i = 1; i < 4; i++)
+		assert_int_equal(snapshot->global.dscp_ifindex[i], 0);
+	assert_int_equal(snapshot->dscp_count, 2);
+	assert_int_equal(snapshot->dscp[0].prefix, 120);
+	assert_memory_equal(snapshot->dscp[0].addr + 12, ((uint8_t[]){192, 0, 2, 0}), 4);
+	assert_int_equal(snapshot->dscp[1].prefix, 32);
+	snapshot_free(&snapshot);
+
+	snapshot = compile(HEAD);
+	assert_int_equal(snapshot->global.hold_ns, 30 * NS_S);
+	assert_int_equal(snapshot->global.dscp_ifindex[0], 0);
+	assert_int_equal(snapshot->dscp_count, 0);
+	assert_null(snapshot->dscp);
+	snapshot_free(&snapshot);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -531,6 +620,9 @@ int main(void)
 		cmocka_unit_test(everything_said_reaches_the_policy),
 		cmocka_unit_test(udp_has_no_gate),
 		cmocka_unit_test(trust_rules),
+		cmocka_unit_test(measure_of_a_service),
+		cmocka_unit_test(owed_slots_fit_every_timeout),
+		cmocka_unit_test(marks_and_hold),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
