@@ -28,6 +28,7 @@ struct slc_attempt {
 	const struct slc_global *global; /* of the live snapshot */
 	const struct slc_policy *policy;
 	const struct slc_decision_half *decision; /* NULL: the lease lapsed */
+	const struct slc_decision_half *floor; /* it lapsed while the breaker was open: this total holds a while */
 	const struct slc_override_half *override;
 	struct slc_total *total;
 	struct slc_counters *counters;
@@ -40,6 +41,7 @@ struct slc_attempt {
 	__u64 head_age;
 	__u32 backlog, backlog_max, predicted; /* what the gate saw */
 	__u32 snapshot; /* index */
+	__u32 generation; /* of the breaker, with the decision */
 	__u16 state;
 	__u8 class;
 	__u8 class_known; /* class is settled */
@@ -49,6 +51,10 @@ struct slc_attempt {
 	__u8 share; /* admitted on its class's minimum share */
 	__u8 unasked; /* total charged without asking */
 	__u8 seen_before; /* the source had a hot entry */
+	__u8 static_only; /* what the controller adds to the total is in a dry run */
+	__u8 has_ticket; /* this SYN took slot `ticket` of slc_probe */
+	__u8 ticket;
+	__u8 silent; /* refused without a word, whatever the action: it is to come again */
 };
 
 static __always_inline __u64 slc_now16(const struct slc_attempt *a)
@@ -68,6 +74,11 @@ static __always_inline _Bool slc_ordered(const struct slc_attempt *a, __u32 flag
 	return a->override->flags & flag && a->now < until_ns;
 }
 
+static __always_inline _Bool slc_breaker_ordered(const struct slc_attempt *a)
+{
+	return slc_ordered(a, SLC_O_BREAKER, a->override->breaker_until_ns);
+}
+
 static __always_inline void slc_bump(struct slc_reasons *reasons, __u32 reason)
 {
 	__u64 *count = (__u64 *)reasons;
@@ -83,10 +94,15 @@ SLC_STAGE_FN _Bool slc_dry_count(struct slc_attempt *a, __u32 reason)
 	return 1;
 }
 
-#define REFUSE(a, name)                                                                               \
-	do {                                                                                          \
-		if (!((a)->policy->dry & 1u << SLC_STAGE_OF_##name) || !slc_dry_count(a, SLC_##name)) \
-			return SLC_##name;                                                            \
+static __always_inline _Bool slc_dry(const struct slc_attempt *a, __u32 stage)
+{
+	return a->policy->dry >> (stage & 31) & 1;
+}
+
+#define REFUSE(a, name)                                                                \
+	do {                                                                           \
+		if (!slc_dry(a, SLC_STAGE_OF_##name) || !slc_dry_count(a, SLC_##name)) \
+			return SLC_##name;                                             \
 	} while (0)
 
 #endif /* SLC_ATTEMPT_H */

@@ -87,7 +87,13 @@ static __always_inline void slc_flow_record(struct slc_attempt *a)
 	slc_flow_put(victim, old, (union slc_flow_head){.salt = a->salt}, a->flow_hash, a->now);
 }
 
-/* Class and admission of the pass: sockops reads both at establishment. */
+/* Is the service under pressure, so that what fails now says nothing about its health? */
+static __always_inline _Bool slc_pressed(const struct slc_attempt *a)
+{
+	return a->head_age > a->policy->target_ns || (a->decision && a->decision->flags & SLC_D_PRESSURE);
+}
+
+/* Admission of the pass, and under what: sockops reads it at establishment. */
 static __always_inline void slc_flow_admit(struct slc_attempt *a)
 {
 	union slc_flow_head head, next;
@@ -100,6 +106,8 @@ static __always_inline void slc_flow_admit(struct slc_attempt *a)
 	next = head;
 	next.admitted = 1;
 	next.class = a->class;
+	next.generation = a->generation;
+	next.pressure = slc_pressed(a);
 	__sync_val_compare_and_swap(&a->flow->head.word, head.word, next.word);
 }
 

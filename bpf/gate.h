@@ -26,6 +26,7 @@ struct slc_queue {
 	_Bool found; /* a listener was read */
 	_Bool mptcp; /* and it takes MPTCP */
 	_Bool half_open; /* the kernel holds a handshake of this very SYN */
+	_Bool nobody; /* there is no socket at all: the kernel would answer with RST */
 };
 
 static __always_inline void slc_queue_read(struct bpf_sock *sk, struct slc_queue *q)
@@ -58,6 +59,7 @@ static __always_inline void slc_queue_find(struct xdp_md *ctx, const struct slc_
 		bpf_sk_release(sk);
 		sk = slc_sk_lookup(ctx, a, 0);
 	}
+	q->nobody = !sk;
 	if (!sk)
 		return;
 	if (sk->state == SLC_TCP_LISTEN)
@@ -225,6 +227,25 @@ static __always_inline int slc_queue_judge(struct slc_attempt *a, const struct s
 	return x + SLC_Q16_ONE > high || slc_refused_by_dice(a, x, low, high) ? reason : SLC_NEXT;
 }
 
+#define SLC_NS_PER_S 1000000000ULL
+
+/*
+ * Nobody listens where somebody did: the service has failed, once per source (its cell) and second. What cannot reach it
+ * puts no pressure on it: always the row of the current generation.
+ */
+SLC_STAGE_FN void slc_no_listener_note(const struct slc_attempt *a)
+{
+	__u32 state = a->state, second = a->now / SLC_NS_PER_S, *last, seen;
+	struct slc_signals *signals = bpf_map_lookup_elem(&slc_signals, &state);
+
+	if (!signals)
+		return;
+	last = &signals->no_listener_s[a->source >> 56];
+	seen = READ_ONCE(*last);
+	if (seen != second && __sync_val_compare_and_swap(last, seen, second) == seen)
+		__sync_fetch_and_add(&signals->outcomes[a->generation & 1][SLC_OUT_no_listener], 1);
+}
+
 SLC_STAGE_FN int slc_stage_gate(struct xdp_md *ctx, struct slc_attempt *a)
 {
 	struct slc_queue q = {};
@@ -237,6 +258,8 @@ SLC_STAGE_FN int slc_stage_gate(struct xdp_md *ctx, struct slc_attempt *a)
 		return SLC_half_open;
 	if (!q.found) {
 		a->counters->gate_blind++;
+		if (q.nobody && a->decision && a->decision->flags & SLC_D_LISTENED)
+			slc_no_listener_note(a);
 		return SLC_NEXT;
 	}
 	reason = slc_queue_judge(a, &q);

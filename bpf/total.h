@@ -15,9 +15,12 @@
 
 #define SLC_RESERVED 4
 
+/* Whose interval binds: the number is the slowest one, and where two are the same the breaker's names the reason. */
+enum slc_term { SLC_TERM_static, SLC_TERM_law, SLC_TERM_breaker };
+
 struct slc_total_limit {
 	__u64 interval, depth, threshold;
-	_Bool law; /* the controller's interval binds, not the configured one */
+	__u32 term; /* enum slc_term */
 };
 
 static __always_inline __u64 slc_q16_of(__u64 value, __u32 q16)
@@ -25,26 +28,63 @@ static __always_inline __u64 slc_q16_of(__u64 value, __u32 q16)
 	return value >> 32 ? (value >> 16) * q16 : value * q16 >> 16;
 }
 
+/*
+ * What an open breaker leaves behind when the lease lapses: its half's total, for failsafe.hold after the half's time.
+ * A service that was known to be ill gets a part of its rate, not all of it at once, and nobody is shut out for good.
+ */
+static __always_inline const struct slc_decision_half *slc_floor_of(const struct slc_attempt *a,
+								    const struct slc_decision_half *last)
+{
+	if (!(last->flags & (SLC_D_OPEN | SLC_D_HALF_OPEN)) || last->flags & SLC_D_SHADOW ||
+	    last->total_interval16 == ~0ULL || slc_breaker_ordered(a))
+		return NULL;
+	return a->now - last->valid_until_ns < a->global->hold_ns ? last : NULL;
+}
+
+/* The interval that the controller adds, 0 without one, and whose it is. An order about the breaker replaces its ramp. */
+static __always_inline __u64 slc_total_pushed(const struct slc_attempt *a, __u32 *ret_term)
+{
+	const struct slc_decision_half *d = a->decision;
+	_Bool shadow;
+
+	*ret_term = SLC_TERM_breaker;
+	if (a->static_only)
+		return 0;
+	if (a->floor)
+		return a->floor->total_interval16;
+	if (!d || !(d->flags & SLC_D_TOTAL))
+		return 0;
+	shadow = !!(d->flags & SLC_D_SHADOW);
+	if (d->flags & SLC_D_RAMP)
+		return shadow || slc_breaker_ordered(a) ? 0 : d->total_interval16;
+	if (d->flags & (SLC_D_OPEN | SLC_D_HALF_OPEN) && !shadow) /* the floor: not before the lapse */
+		return 0;
+	*ret_term = SLC_TERM_law;
+	return d->total_interval16;
+}
+
 static __always_inline _Bool slc_total_limit_of(const struct slc_attempt *a, struct slc_total_limit *l)
 {
 	const struct slc_policy *policy = a->policy;
+	__u32 term;
+	__u64 pushed = slc_total_pushed(a, &term);
 
-	l->law = 0;
+	l->term = SLC_TERM_static;
 	if (slc_ordered(a, SLC_O_TOTAL, a->override->total_until_ns)) {
 		l->interval = a->override->total_interval16;
 		l->depth = a->override->total_depth16;
 	} else if (policy->flags & SLC_P_TOTAL) {
 		l->interval = policy->total_interval16;
 		l->depth = policy->total_depth16;
-	} else if (a->decision && a->decision->flags & SLC_D_TOTAL) {
+	} else if (pushed) {
 		l->interval = 0;
-		l->depth = a->decision->total_interval16;
+		l->depth = pushed;
 	} else {
 		return 0;
 	}
-	if (a->decision && a->decision->flags & SLC_D_TOTAL && a->decision->total_interval16 > l->interval) {
-		l->interval = a->decision->total_interval16;
-		l->law = 1;
+	if (pushed > l->interval || (pushed && pushed == l->interval && term == SLC_TERM_breaker)) {
+		l->interval = pushed;
+		l->term = term;
 	}
 	l->threshold = slc_q16_of(l->depth, policy->theta_q16[a->class & 3]);
 	if (policy->flags & SLC_P_MIN_SHARE && l->depth >= 4 * SLC_RESERVED * l->interval)
@@ -59,14 +99,29 @@ static __always_inline __u64 slc_share_interval(const struct slc_attempt *a, con
 	return inverse == SLC_NO_SHARE ? 0 : (l->interval >> 8) * inverse + ((l->interval & 255) * inverse >> 8);
 }
 
-/* Named after the term that binds: the law's cut, or the configured rate. */
-static __always_inline int slc_total_refuse(struct slc_attempt *a, _Bool law)
+/* Named after the term that binds: the breaker's ramp, the law's cut, or the configured rate. */
+static __always_inline int slc_total_refuse(struct slc_attempt *a, __u32 term)
 {
-	if (law)
+	if (term == SLC_TERM_breaker)
+		REFUSE(a, circuit_open);
+	else if (term == SLC_TERM_law)
 		REFUSE(a, shed);
 	else
 		REFUSE(a, service_rate);
 	return SLC_NEXT;
+}
+
+/* The controller's term in a dry run: a bucket of its own says what it would refuse, and the configured limit acts. */
+SLC_STAGE_FN void slc_total_dry(struct slc_attempt *a)
+{
+	struct slc_total_limit l;
+
+	if (!slc_total_limit_of(a, &l) || l.term == SLC_TERM_static ||
+	    !slc_dry(a, l.term == SLC_TERM_breaker ? SLC_STAGE_OF_circuit_open : SLC_STAGE_OF_shed))
+		return;
+	a->static_only = 1;
+	if (slc_bucket_take(&a->total->dry_tat16, slc_now16(a), l.interval, l.depth, l.threshold) != SLC_TAKEN)
+		slc_total_refuse(a, l.term);
 }
 
 SLC_STAGE_FN int slc_stage_total(struct slc_attempt *a)
@@ -74,6 +129,8 @@ SLC_STAGE_FN int slc_stage_total(struct slc_attempt *a)
 	__u64 now16 = slc_now16(a), tat = READ_ONCE(a->total->tat16), share;
 	struct slc_total_limit l;
 
+	if (a->policy->dry)
+		slc_total_dry(a);
 	if (!slc_total_limit_of(a, &l))
 		return SLC_NEXT;
 	if (slc_bucket_peek(tat, now16, l.interval, l.depth, l.threshold))
@@ -86,7 +143,7 @@ SLC_STAGE_FN int slc_stage_total(struct slc_attempt *a)
 		return SLC_NEXT;
 	}
 	a->unasked = 1; /* in a dry run it goes on, and must not be refused at commit */
-	return slc_total_refuse(a, l.law);
+	return slc_total_refuse(a, l.term);
 }
 
 /* Takes what the stage peeked at. Another CPU may have been quicker: then it is refused after all. */
@@ -113,7 +170,7 @@ SLC_STAGE_FN int slc_total_commit(struct slc_attempt *a)
 	}
 	if (taken == SLC_TAKEN)
 		return SLC_NEXT;
-	return slc_total_refuse(a, l.law);
+	return slc_total_refuse(a, l.term);
 }
 
 #endif /* SLC_TOTAL_H */

@@ -234,11 +234,14 @@ static __always_inline int slc_finish(__u32 reason)
 	return slc_verdict_of(reason) == SLC_PASS ? XDP_PASS : XDP_DROP;
 }
 
-/* A repeat is never reset: it may be a duplicate of a SYN that was admitted, whose client waits for the SYN-ACK. */
+/*
+ * A repeat is never reset: it may be a duplicate of a SYN that was admitted, whose client waits for the SYN-ACK. Nor is
+ * a stranger that is to come again for a ticket.
+ */
 static __always_inline _Bool slc_answered_by_reset(const struct slc_attempt *a, __u32 reason)
 {
-	return slc_verdict_of(reason) == SLC_REFUSE && reason != SLC_repeat && a->policy->flags & SLC_P_RESET &&
-	       a->pkt.proto == SLC_PROTO_TCP;
+	return slc_verdict_of(reason) == SLC_REFUSE && reason != SLC_repeat && !a->silent &&
+	       a->policy->flags & SLC_P_RESET && a->pkt.proto == SLC_PROTO_TCP;
 }
 
 static __always_inline int slc_finish_attempt(struct xdp_md *ctx, struct slc_attempt *a, __u32 reason)

@@ -31,8 +31,11 @@ static __always_inline int commit(struct slc_attempt *a)
 {
 	int reason = slc_total_commit(a);
 
-	if (reason != SLC_NEXT)
+	if (reason != SLC_NEXT) {
+		if (a->has_ticket)
+			slc_ticket_return(a);
 		return reason;
+	}
 	slc_slice_count(a->total, a->decision, a->now, a->class, 0);
 	slc_flow_admit(a);
 	if (a->was_admitted)
@@ -83,7 +86,7 @@ static __always_inline int attempt_stages(struct xdp_md *ctx, struct slc_attempt
 	STAGE(slc_stage_total(a));
 	if (gate && tcp)
 		STAGE(slc_stage_gate(ctx, a));
-	STAGE(slc_stage_breaker(a));
+	STAGE(slc_stage_breaker(ctx, a));
 	return commit(a);
 }
 
@@ -119,17 +122,24 @@ static __always_inline int attempt(struct xdp_md *ctx, struct slc_attempt *a, in
 static __always_inline _Bool attempt_load(struct slc_attempt *a, const struct slc_service *service)
 {
 	__u32 policy = service->policy, state = service->state;
-	struct slc_override *override;
+	const struct slc_decision_half *last = slc_decision_last(state, &a->generation);
+	const struct slc_override *override;
 
 	a->state = state;
 	a->policy = bpf_map_lookup_elem(&slc_policy, &policy);
 	a->counters = bpf_map_lookup_elem(&slc_counters, &state);
 	a->total = bpf_map_lookup_elem(&slc_total, &state);
 	override = bpf_map_lookup_elem(&slc_override, &state);
-	if (!a->policy || !a->counters || !a->total || !override)
+	if (!a->policy || !a->counters || !a->total || !override || !last)
 		return 0;
-	a->decision = slc_decision_of(state, a->now);
 	a->override = &override->half[READ_ONCE(override->word) & 1];
+	if (a->now < READ_ONCE(last->valid_until_ns)) {
+		a->decision = last;
+		a->floor = NULL;
+	} else {
+		a->decision = NULL;
+		a->floor = slc_floor_of(a, last);
+	}
 	return 1;
 }
 
@@ -231,6 +241,7 @@ static __always_inline int pipeline(struct xdp_md *ctx, _Bool gate)
 	a.backlog = a.backlog_max = a.predicted = 0;
 	a.class = SLC_CLASS_stranger;
 	a.class_known = a.repeat = a.was_admitted = a.salt = a.share = a.unasked = a.seen_before = 0;
+	a.static_only = a.has_ticket = a.ticket = a.silent = 0;
 	if (!attempt_load(&a, &recent->service) || passes_by(ctx, &a, recent))
 		return slc_finish(SLC_not_service);
 	return slc_finish_attempt(ctx, &a, attempt(ctx, &a, kind, gate));

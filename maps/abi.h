@@ -93,6 +93,7 @@ enum slc_on_loss { SLC_ON_LOSS_static, SLC_ON_LOSS_pass, SLC_ON_LOSS_closed };
 #define SLC_F_ORDERS (1ULL << 0) /* slc_orders is not empty */
 #define SLC_F_DENY_ALL (1ULL << 1) /* an order with --all-packets exists: established traffic is looked up too */
 #define SLC_F_KNOWN (1ULL << 2) /* slc_known is not empty */
+#define SLC_F_NO_TURNS (1ULL << 3) /* no program looks at packets of connections: all services are opaque */
 
 struct slc_control {
 	__u64 active; /* {number:63, index:1}: the live snapshot; written last, read once per packet */
@@ -416,7 +417,8 @@ struct slc_total {
 	__u64 pad[7];
 	__u64 share_tat16[SLC_CLASS_COUNT];
 	__u64 reset_tat16; /* RSTs sent; slot 0: of the host */
-	__u64 pad2[3];
+	__u64 dry_tat16; /* of what the controller adds to the total, in a dry run */
+	__u64 pad2[2];
 	union slc_slice admitted[SLC_SLICES][2];
 };
 

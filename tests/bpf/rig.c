@@ -176,6 +176,8 @@ static void map_all(struct rig *rig)
 	rig->flows = map_area(skel->maps.slc_flows);
 	rig->total = map_area(skel->maps.slc_total);
 	rig->signals = map_area(skel->maps.slc_signals);
+	rig->measure = map_area(skel->maps.slc_measure);
+	rig->probe = map_area(skel->maps.slc_probe);
 	rig->ceiling = map_area(skel->maps.slc_ceiling);
 }
 
@@ -258,7 +260,9 @@ static void clear(struct rig *rig)
 	memset(rig->cold, 0, mapped_bytes(skel->maps.slc_cold));
 	memset(rig->flows, 0, mapped_bytes(skel->maps.slc_flows));
 	memset(rig->total, 0, mapped_bytes(skel->maps.slc_total));
-	memset(rig->signals, 0, mapped_bytes(skel->maps.slc_signals));
+	memset(rig->signals, 0, rig->states * sizeof(*rig->signals)); /* 18 MB in all */
+	memset(rig->measure, 0, mapped_bytes(skel->maps.slc_measure));
+	memset(rig->probe, 0, mapped_bytes(skel->maps.slc_probe));
 	memset(rig->ceiling, 0, mapped_bytes(skel->maps.slc_ceiling));
 	delete_all(bpf_map__fd(skel->maps.slc_orders));
 	delete_all(bpf_map__fd(skel->maps.slc_known));
@@ -285,6 +289,8 @@ static void destroy(struct rig *rig)
 	munmap(rig->flows, mapped_bytes(skel->maps.slc_flows));
 	munmap(rig->total, mapped_bytes(skel->maps.slc_total));
 	munmap(rig->signals, mapped_bytes(skel->maps.slc_signals));
+	munmap(rig->measure, mapped_bytes(skel->maps.slc_measure));
+	munmap(rig->probe, mapped_bytes(skel->maps.slc_probe));
 	munmap(rig->ceiling, mapped_bytes(skel->maps.slc_ceiling));
 	for (int i = 0; i < 2; i++) {
 		close(rig->services[i]);
@@ -550,6 +556,13 @@ void rig_decide(struct rig *rig, uint16_t state, const struct slc_decision_half 
 
 	d->half[index] = *half;
 	__atomic_store_n(&d->word, (d->word & ~1ULL) | index, __ATOMIC_RELEASE);
+}
+
+void rig_generation(struct rig *rig, uint16_t state, uint32_t generation)
+{
+	struct slc_decision *d = &rig->decision[state];
+
+	__atomic_store_n(&d->word, (uint64_t)generation << 32 | (d->word & 1), __ATOMIC_RELEASE);
 }
 
 void rig_override(struct rig *rig, uint16_t state, const struct slc_override_half *half)

@@ -43,6 +43,8 @@ struct rig {
 	struct slc_flow_set *flows;
 	struct slc_total *total;
 	struct slc_signals *signals;
+	struct slc_measure *measure;
+	struct slc_probe *probe;
 	uint64_t *ceiling;
 	/* inner maps by snapshot index */
 	int services[2], trust[2];
@@ -85,7 +87,8 @@ void rig_order_delete(struct rig *rig, const char *addr, uint8_t prefix);
 void rig_known(struct rig *rig, uint32_t uid, const char *addr, uint64_t until_ns);
 /* Nothing decided: valid for an hour, p = 1, H = 201 ms, one listener. rig_service() pushes it. */
 struct slc_decision_half rig_decision(void);
-void rig_decide(struct rig *rig, uint16_t state, const struct slc_decision_half *half);
+void rig_decide(struct rig *rig, uint16_t state, const struct slc_decision_half *half); /* the generation stays */
+void rig_generation(struct rig *rig, uint16_t state, uint32_t generation);
 void rig_override(struct rig *rig, uint16_t state, const struct slc_override_half *half);
 
 /* Makes every record of slc_flows older by so much: time that tests need not wait for. */
