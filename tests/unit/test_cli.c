@@ -869,7 +869,7 @@ static void test_breaker_facts_text(void **state)
 	capture_begin();
 	print_breaker_facts(service);
 	text = capture_end();
-	assert_has(text, "breaker     enforce, generation 7, 2 openings in a row; trips: long 1, fast 2\n");
+	assert_has(text, "breaker     enforce, generation 7, openings in a row: 2; trips: long 1, fast 2\n");
 	assert_has(text, "window      0 of 40 outcomes failed (0 %)");
 	assert_has(text, "newest      0 of 0 outcomes failed (-)");
 	assert_has(text, "risk        risk 0.87");

@@ -386,7 +386,7 @@ void print_breaker_facts(const json_t *service)
 		return;
 	printf("breaker     %s, generation %.0f", text_at(breaker, "mode"), number_at(breaker, "generation"));
 	if (number_at(breaker, "openings") > 0)
-		printf(", %.0f openings in a row", number_at(breaker, "openings"));
+		printf(", openings in a row: %.0f", number_at(breaker, "openings"));
 	put_trips(json_object_get(breaker, "trips"));
 	putchar('\n');
 	put_window("window", json_object_get(figures, "window"), "outcomes");

@@ -37,7 +37,7 @@ static bool reader_gone(void)
 {
 	struct pollfd out = {.fd = STDOUT_FILENO};
 
-	return poll(&out, 1, 0) > 0 && out.revents & (POLLERR | POLLHUP | POLLNVAL);
+	return poll(&out, 1, 0) > 0 && out.revents & (POLLERR | POLLHUP);
 }
 
 /* stdio would keep what a failed write left and try it again at exit. 0 or -errno. */

@@ -162,7 +162,10 @@ static void explain_refusals(const json_t *before, const json_t *now, double sec
 		name_term(now, reason);
 		puts(".");
 	} else {
-		printf("nothing is refused now; admits %.0f/s", admitted);
+		printf("%s; admits %.0f/s",
+		       breaker_acts(json_object_get(now, "breaker")) ? "nothing was refused in this half second"
+								     : "nothing is refused now",
+		       admitted);
 		if (number_at(json_object_get(now, "accept_queue"), "listeners") > 0)
 			name_queue(now);
 		puts(".");

@@ -190,7 +190,8 @@ static const struct wording visibilities[] = {
 	{"bytes", "when an answer begins, how it ends, not what it says: a fast error page is\n"
 		  "            an answer (`http: {status: [...]}` reads plaintext ones). Within TLS and HTTP/2\n"
 		  "            nothing is read, and streams of one connection are not told apart"},
-	{"http", "and the status of plaintext answers is read. Within TLS and HTTP/2 nothing is"},
+	{"http", "when an answer begins, how it ends, and the status of a plaintext one. Within TLS and\n"
+		 "            HTTP/2 nothing is read"},
 	{"signals", "the application reports what bytes do not say"},
 	{"none", "turns are not seen (opaque, or no program on sockets): outcomes are\n"
 		 "            those of connections, and the breaker knows little of answers"},
