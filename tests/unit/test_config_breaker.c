@@ -585,6 +585,9 @@ static const struct row advice[] = {
 	{"formula",
 	 HEAD "    breaker: {risk: {formula: published}}\n",
 	 {"test.yaml:5: ", "breaker.risk.formula", "published", "errors alone", "log is advised"}},
+	{"base",
+	 HEAD "    breaker: {risk: {base: 201ms}}\n",
+	 {"test.yaml:5: ", "breaker.risk.base", "201ms is above half of lat_ref", "200ms holds"}},
 	{"err_ref",
 	 HEAD "    breaker: {risk: {err_ref: 60%}}\n",
 	 {"test.yaml:5: ", "breaker.risk.err_ref", "60%", "50%, where failure_rate: 50% has opened before"}},
@@ -644,7 +647,7 @@ static void what_is_wise_is_none(void **state)
 		HEAD "    breaker: {mode: enforce, open: {base: 1s}}\n    slow_after: 400ms\n",
 		HEAD "    breaker: {failure_rate: 20%, min_outcomes: 20, min_sources: 256, risk: {err_ref: 23%}}\n",
 		HEAD "    breaker: {open: {base: 1200ms}, max_half_open: 5s}\n",
-		HEAD "    breaker: {risk: {err_ref: 59.9%}}\n",
+		HEAD "    breaker: {risk: {err_ref: 59.9%, base: 200ms}}\n",
 		HEAD "    breaker: {risk: {err_ref: 100%, formula: none}}\n",
 		/* Without a block nothing is enforced: no advice on what only measures. */
 		HEAD "    profile: batch\n",

@@ -247,6 +247,17 @@ static void advise_rates(struct load *load, size_t index)
 	}
 }
 
+static void advise_base(struct load *load, size_t index)
+{
+	const struct breaker_config *breaker = &load->config->services[index].breaker;
+	char base[32], half[32], what[256];
+
+	format_duration(breaker->base_ns, base, sizeof(base));
+	format_duration(breaker->lat_ref_ns / 2, half, sizeof(half));
+	snprintf(what, sizeof(what), "%s is above half of lat_ref: %s holds, as for a learned baseline", base, half);
+	advise(load, index, "breaker.risk.base", what);
+}
+
 /* The gate of the risk rule is 5/6 of err_ref: at or above failure_rate the long and the fast rule are always first. */
 static void advise_risk(struct load *load, size_t index)
 {
@@ -261,6 +272,8 @@ static void advise_risk(struct load *load, size_t index)
 		       "published weighs latency fully at the baseline already, so that it opens on errors alone; log "
 		       "is "
 		       "advised");
+	if (breaker->base_ns > breaker->lat_ref_ns / 2)
+		advise_base(load, index);
 	if (breaker->open_at > breaker->risk_weights[0] + breaker->risk_weights[1])
 		advise(load, index, "breaker.risk.open_at",
 		       "is above the sum of the weights: the risk rule never opens; give weights that make 1");
