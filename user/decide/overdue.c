@@ -7,6 +7,9 @@
 /* A packet that is being counted while its slot comes of age: the kernel reads the clock before it adds. */
 #define MARGIN_NS 10000000ULL
 
+/* The kernel writes while we read. */
+#define LOAD(word) __atomic_load_n(&(word), __ATOMIC_RELAXED)
+
 #define OWED_GRADES 2 /* proven and unproven; turns under pressure are not kept by cell */
 
 struct overdue {
@@ -37,7 +40,7 @@ static uint32_t open_turns(const struct slc_signals *signals, unsigned int grade
 {
 	const struct slc_turns *turns = &signals->started[grade][slot % SLC_TURN_SLOTS];
 
-	return turns->started - turns->finished;
+	return LOAD(turns->started) - LOAD(turns->finished);
 }
 
 /* First slot of which a turn can still finish in time. */
