@@ -442,6 +442,9 @@ static const struct row {
 	{"http_5xx without http",
 	 HEAD "    breaker: {failures: [reset, http_5xx]}\n",
 	 {"test.yaml:5:25:", "breaker.failures", "http_5xx is seen only with http:", "add http: {status:"}},
+	{"no_listener without the gate",
+	 HEAD "    accept_queue: none\n    breaker: {failures: [reset, no_listener]}\n",
+	 {"test.yaml:6:25:", "breaker.failures", "no_listener is seen only by the gate", "leave no_listener out"}},
 	{"success named as a failure",
 	 HEAD "    breaker: {failures: [answered]}\n",
 	 {"test.yaml:5:26:", "breaker.failures", "\"answered\" is not known", "slow, unanswered, reset"}},
@@ -489,7 +492,7 @@ static const struct row {
 	{"turns of tcp at udp", UDP "turns: tls}\n", {"test.yaml:3:", "services[dns].turns", "udp", "auto and opaque"}},
 	{"reset at udp",
 	 UDP "breaker: {failures: [reset, unanswered]}}\n",
-	 {"test.yaml:3:", "services[dns].breaker.failures", "are of connections", "unanswered, no_listener and slow"}},
+	 {"test.yaml:3:", "services[dns].breaker.failures", "this service is udp", "unanswered and slow are accepted"}},
 	{"dscp_trust at a fifth interface",
 	 "interfaces: [{name: a, dscp_trust: true}, {name: b, dscp_trust: true}, {name: c, dscp_trust: true},\n"
 	 "  {name: d, dscp_trust: true}, {name: e}, {name: f, dscp_trust: true}]\n"
@@ -550,7 +553,7 @@ static void what_just_fits_is_accepted(void **state)
 		"dscp_trust: [192.0.2.0/24]\n" HEAD "    breaker: {probe: dyed}\n",
 		HEAD "    depends_on: [api]\n" SECOND,
 		UDP "turns: opaque}\n",
-		UDP "breaker: {failures: [unanswered, no_listener, slow]}, timeout: 2s}\n",
+		UDP "breaker: {failures: [unanswered, slow]}, timeout: 2s}\n",
 	};
 
 	(void)state;

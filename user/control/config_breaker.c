@@ -121,7 +121,8 @@ static void check_silent(struct load *load, size_t index)
 static void check_failures(struct load *load, size_t index)
 {
 	static const uint32_t of_connections = 1u << SLC_OUT_reset | 1u << SLC_OUT_closed_unanswered |
-					       1u << SLC_OUT_http_5xx | 1u << SLC_OUT_abandoned;
+					       1u << SLC_OUT_http_5xx | 1u << SLC_OUT_abandoned |
+					       1u << SLC_OUT_no_listener;
 	const struct service_config *service = &load->config->services[index];
 	bool slow = service->failures & 1u << SLC_OUT_slow;
 	const char *what = NULL;
@@ -131,10 +132,11 @@ static void check_failures(struct load *load, size_t index)
 	else if (!service->failures_listed)
 		return;
 	else if (service->proto == IPPROTO_UDP && service->failures & of_connections)
-		what = "reset, closed_unanswered, http_5xx and abandoned are of connections, and this service is udp; "
-		       "unanswered, no_listener and slow are accepted";
+		what = "this service is udp, where only an answer, or none, is seen; unanswered and slow are accepted";
 	else if (service->failures & 1u << SLC_OUT_http_5xx && !service->http_code_count)
 		what = "http_5xx is seen only with http:; add http: {status: [502, 503, 504]}, or leave http_5xx out";
+	else if (service->failures & 1u << SLC_OUT_no_listener && !service->has_queue)
+		what = "no_listener is seen only by the gate; remove accept_queue: none, or leave no_listener out";
 	else if (slow && !service->slow_is_failure)
 		what = "names slow, and slow_is: success says that it is none; remove one of them";
 	else if (!slow && service->slow_is_failure)
