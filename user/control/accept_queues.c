@@ -81,6 +81,7 @@ static int collect(const struct daemon *d, struct look *look)
 			known = by_cookie(d, socket->cookie);
 			if (known)
 				look->found[look->count] = *known;
+			look->found[look->count].drops = known ? socket->drops - known->socket.drops : 0;
 			look->found[look->count].socket = *socket;
 			look->found[look->count].ns = n;
 			look->count++;
@@ -257,6 +258,7 @@ static void view_service(struct daemon *d, struct look *look, const struct servi
 		    !listen_match(keys, d->service_count, which, &look->lists[l->ns], &l->socket))
 			continue;
 		mine[view.listeners] = i;
+		service->drops += l->drops;
 		add_to_view(&view, l);
 	}
 	if (view.listeners == 0)
@@ -265,6 +267,8 @@ static void view_service(struct daemon *d, struct look *look, const struct servi
 	free(service->listeners);
 	service->listeners = mine;
 	service->queue = view;
+	service->listening = view.listeners > 0;
+	service->was_listening |= service->listening;
 }
 
 static bool view_services(struct daemon *d, struct look *look)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "user/control/breakers.h"
 #include "user/control/clock.h"
 #include "user/control/interfaces.h"
 #include "user/control/accept_queues.h"
@@ -22,15 +23,14 @@ static void take_samples(struct daemon *d, struct service *service, uint64_t now
 {
 	const struct slc_signals *signals = datapath_signals(d->dp, service->policy.state);
 	struct completion_sample sample = {.at_ns = now_ns};
-	struct slc_counters counters;
 
 	/* Established first: it may fall short of admitted by the time between the reads, never exceed it. */
 	for (unsigned int c = 0; c < SLC_CLASS_COUNT; c++)
 		sample.established[c] = __atomic_load_n(&signals->established[c], __ATOMIC_RELAXED);
-	if (datapath_counters(d->dp, service->policy.state, &counters))
+	if (datapath_counters(d->dp, service->policy.state, &service->counters))
 		return;
 	for (unsigned int c = 0; c < SLC_CLASS_COUNT; c++) {
-		sample.admitted[c] = counters.admitted[c];
+		sample.admitted[c] = service->counters.admitted[c];
 		if (service->handshakes[c].primed && sample.established[c] == service->handshakes_seen[c])
 			continue;
 		service->handshakes_seen[c] = sample.established[c];
@@ -71,11 +71,14 @@ int controller_decide(struct daemon *d, uint64_t began_ns)
 {
 	uint64_t until_ns = began_ns + d->config->lease_ns;
 
+	for (size_t i = 0; i < d->service_count; i++)
+		take_samples(d, d->services[i], began_ns);
+	breakers_sense(d, began_ns);
 	for (size_t i = 0; i < d->service_count; i++) {
 		struct slc_decision_half half = {.slice_shift = d->services[i]->decision.slice_shift};
 
-		take_samples(d, d->services[i], began_ns);
 		decide_handshake(d->services[i], began_ns, &half);
+		breakers_decide(d, d->services[i], began_ns, &half);
 		half.valid_until_ns = until_ns;
 		d->services[i]->decision = half;
 	}
@@ -84,7 +87,8 @@ int controller_decide(struct daemon *d, uint64_t began_ns)
 		return -ETIME;
 	}
 	for (size_t i = 0; i < d->service_count; i++)
-		datapath_push_decision(d->dp, d->services[i]->policy.state, &d->services[i]->decision, 0);
+		datapath_push_decision(d->dp, d->services[i]->policy.state, &d->services[i]->decision,
+				       d->services[i]->breaker.generation);
 	return datapath_renew_lease(d->dp, until_ns);
 }
 
@@ -108,7 +112,10 @@ static void rotate_salt(struct daemon *d, uint64_t now_ns)
 /* The kernel acted without us: what was measured before says nothing about now. */
 static void notice_lapse(struct daemon *d, uint64_t began_ns)
 {
-	if (!d->tick.began_ns || began_ns - d->tick.began_ns <= d->config->lease_ns)
+	if (!d->tick.began_ns)
+		return;
+	breakers_gap(d, began_ns - d->tick.began_ns, began_ns);
+	if (began_ns - d->tick.began_ns <= d->config->lease_ns)
 		return;
 	d->tick.lapses++;
 	log_warning("the lease lapsed: %llu ms between two ticks; the kernel side acted on failsafe.on_loss meanwhile",
@@ -140,6 +147,7 @@ void controller_tick(struct daemon *d, uint64_t began_ns)
 	listeners_look(d, began_ns);
 	listeners_adopt_later(d, began_ns);
 	promote_tick(d, began_ns);
+	breakers_save_later(d, began_ns);
 	interfaces_reconcile(d, began_ns, false, NULL, 0);
 	measure(d, began_ns);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "user/control/api.h"
+#include "user/control/breakers.h"
 #include "user/control/clock.h"
 #include "user/control/compile.h"
 #include "user/control/controller.h"
@@ -327,6 +328,7 @@ static void finish(struct daemon *d)
 	uv_loop_close(&d->loop);
 	watch_free(d);
 	promote_finish(d);
+	breakers_finish(d);
 	reload_free_services(d);
 	for (size_t i = 0; i < d->netns_count; i++)
 		netns_close(&d->netns[i]);

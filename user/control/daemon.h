@@ -15,9 +15,12 @@
 #include "user/control/event_log.h"
 #include "user/control/journal.h"
 #include "user/control/netns.h"
+#include "user/control/signals.h"
 #include "user/control/sockdiag.h"
 #include "user/datapath/datapath.h"
+#include "user/decide/breaker.h"
 #include "user/decide/completion.h"
+#include "user/decide/health.h"
 #include "user/decide/known.h"
 #include "user/decide/quantile.h"
 
@@ -33,8 +36,11 @@ struct listener {
 	uint64_t ring_since_ns; /* daemon's view: when a ring was first seen */
 	uint64_t missing_since_ns; /* no ring since; 0 with one */
 	int pid; /* 0: not looked up */
+	uint32_t drops; /* since the look before */
 	char blind[160]; /* why its head age is not known */
 };
+
+enum health_window { HEALTH_60s, HEALTH_5m, HEALTH_WINDOW_COUNT };
 
 /* The accept queues of one service at the last tick. */
 struct queue_view {
@@ -61,6 +67,25 @@ struct service {
 	uint64_t before_start; /* connections that sockops does not know */
 	uint64_t before_start_ns; /* when counted */
 	bool before_start_over; /* none left: there will be no more */
+
+	struct slc_counters counters; /* at the last tick */
+	struct signals signals;
+	struct breaker breaker;
+	bool has_breaker; /* the two above are made */
+	bool listening; /* at the last look */
+	bool was_listening; /* ever */
+	uint32_t drops; /* of its listeners, not taken by signals yet */
+	struct sample sample; /* of this tick */
+	uint64_t refusals; /* that show that not all is well, at the last tick */
+	uint64_t unwell_ns; /* newest of them, or of a mark passed */
+	struct health health[HEALTH_WINDOW_COUNT];
+	bool held; /* a service that it depends on is ill: no probes yet */
+	size_t held_by; /* in daemon.services, with `held` */
+	bool unsaved; /* its breaker has moved since the journal was written */
+	struct {
+		uint64_t since_ns;
+		unsigned int count;
+	} lines; /* in the log about its breaker */
 };
 #define NO_NETNS ((size_t)-1)
 
@@ -128,6 +153,9 @@ struct daemon {
 
 	struct event_log *event_log;
 	struct tick_stats tick;
+	uint64_t health_ns; /* when it was judged last */
+	uint64_t breakers_saved_ns;
+	bool breakers_saving;
 	uint64_t salt_ns;
 	uint64_t started_ns;
 

@@ -15,6 +15,9 @@ void override_free(struct override *o);
 int override_append(struct overrides *list, struct override *o);
 const struct override *override_by_id(const struct daemon *d, uint32_t id);
 
+/* Of a kind that one subject has once, only the newest stays: in the list, and in the journal. */
+void overrides_supersede(struct daemon *d);
+
 /* override_values.c: from `values` to the fields; -EINVAL with the problem. */
 int override_read_values(struct override *o, struct problem *problem);
 /* Orders that are more likely a slip than a wish, which `force` lets through. */

@@ -130,6 +130,7 @@ static int compute(const struct daemon *d, const struct service *service, struct
 		   struct problem *problem)
 {
 	const struct override *drain = overrides_find(d, OVERRIDE_drain, service->policy.name);
+	const struct override *breaker = overrides_find(d, OVERRIDE_breaker, service->policy.name);
 	struct slc_override_half half = {0};
 	struct effective_limits e;
 	int err;
@@ -153,6 +154,11 @@ static int compute(const struct daemon *d, const struct service *service, struct
 	if (drain) {
 		half.flags |= SLC_O_DRAIN;
 		half.drain_until_ns = drain->until_ns;
+	}
+	if (breaker) {
+		half.flags |= SLC_O_BREAKER;
+		half.breaker_open = breaker->open;
+		half.breaker_until_ns = breaker->until_ns;
 	}
 	*ret_half = half;
 	return 0;

@@ -76,10 +76,24 @@ static int order_values(struct override *o, struct problem *problem)
 	return 0;
 }
 
+static int breaker_values(struct override *o, struct problem *problem)
+{
+	const char *order = json_string_value(json_object_get(o->values, "order"));
+	char quoted[QUOTE_LEN];
+
+	if (!order || (strcmp(order, "open") != 0 && strcmp(order, "close") != 0))
+		return problem_value(problem, 400, "order", order, "open, close, auto", NULL,
+				     "order: %s is not accepted", quote(order ? order : "", quoted));
+	o->open = order[0] == 'o';
+	return 0;
+}
+
 int override_read_values(struct override *o, struct problem *problem)
 {
 	if (o->kind == OVERRIDE_limits)
 		return limits_values(o, problem);
+	if (o->kind == OVERRIDE_breaker)
+		return breaker_values(o, problem);
 	return override_is_order(o) ? order_values(o, problem) : 0;
 }
 
@@ -208,5 +222,6 @@ int overrides_load(struct daemon *d, char *why, size_t why_len)
 		return err;
 	}
 	d->overrides = loading.list;
+	overrides_supersede(d);
 	return 0;
 }

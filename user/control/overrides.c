@@ -135,6 +135,27 @@ static void take_out(struct overrides *list, size_t i)
 	list->count--;
 }
 
+void overrides_supersede(struct daemon *d)
+{
+	for (size_t i = 0; i < d->overrides.count;) {
+		struct override *o = d->overrides.items[i];
+		bool newer = false;
+
+		for (size_t j = i + 1; o->kind == OVERRIDE_breaker && j < d->overrides.count && !newer; j++)
+			newer = d->overrides.items[j]->kind == o->kind &&
+				strcmp(d->overrides.items[j]->subject, o->subject) == 0;
+		if (!newer) {
+			i++;
+			continue;
+		}
+		take_out(&d->overrides, i);
+		journal_order_delete(d->journal, o->id);
+		log_info("override %u (%s %s) is replaced by a newer one", o->id, override_kind_names[o->kind],
+			 o->subject);
+		override_free(o);
+	}
+}
+
 /*
  * The file may have become such that an old order cannot act: it stays in the list, and says so. They are tried in
  * their order, each with those before it; the map sees only the sum.
@@ -290,6 +311,7 @@ int overrides_add(struct daemon *d, struct override *template, const struct over
 		override_free(o);
 		return err;
 	}
+	overrides_supersede(d);
 	log_info("override %u: %s %s by uid %u: %s", o->id, override_kind_names[o->kind], o->subject, o->by_uid,
 		 o->reason);
 	*ret_override = o;

@@ -17,7 +17,8 @@
 	X(limits)         \
 	X(deny)           \
 	X(allow)          \
-	X(drain)
+	X(drain)          \
+	X(breaker)
 enum override_kind {
 #define X(name) OVERRIDE_##name,
 	OVERRIDE_KINDS(X)
@@ -31,11 +32,12 @@ struct override {
 	enum override_kind kind;
 	char subject[64]; /* service, or CIDR as shown */
 	struct cidr cidr;
-	json_t *values; /* as ordered: assignments, or ceiling, burst, all_packets, force */
+	json_t *values; /* as ordered: assignments, or ceiling, burst, all_packets, force, or order */
 	struct limits_change change; /* of `values` */
 	struct rate ceiling;
 	uint32_t burst; /* of the ceiling */
 	bool all_packets;
+	bool open; /* breaker: open, else close */
 	bool force; /* meant, whatever override_check_reach() would say */
 	char reason[REASON_MAX + 1];
 	uint32_t by_uid;
@@ -56,7 +58,8 @@ void overrides_expire(struct daemon *d, uint64_t now_ns);
 
 /*
  * Checks, writes the journal, then the map, and reads the map back. On failure nothing of it stays. `override` is a
- * template: kind, subject, cidr, values, reason, by_uid, until_ns; `values` is taken over in any case.
+ * template: kind, subject, cidr, values, reason, by_uid, until_ns; `values` is taken over in any case. An order about a
+ * breaker replaces the one before: there is one at most.
  */
 int overrides_add(struct daemon *d, struct override *override, const struct override **ret_override,
 		  struct problem *problem);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "user/control/breakers.h"
 #include "user/control/clock.h"
 #include "user/control/compile.h"
 #include "user/control/interfaces.h"
@@ -127,6 +128,7 @@ static void free_service(struct service *service)
 {
 	if (!service)
 		return;
+	breakers_free(service);
 	free(service->keys);
 	free(service->listeners);
 	free(service);
@@ -159,7 +161,7 @@ static int copy_keys(struct service *service)
 /* What was measured of the service before; another uid is another service. */
 static void inherit(struct service *service, const struct service *before)
 {
-	if (!before || before->policy.uid != service->policy.uid)
+	if (!before)
 		return;
 	service->completion = before->completion;
 	memcpy(service->handshakes, before->handshakes, sizeof(service->handshakes));
@@ -171,6 +173,7 @@ static void inherit(struct service *service, const struct service *before)
 static int make_service(struct daemon *d, const struct service_config *config, size_t ns, struct service **ret)
 {
 	struct service *service = calloc(1, sizeof(*service));
+	const struct service *before;
 	int err = service ? 0 : -ENOMEM;
 
 	if (!err) {
@@ -180,11 +183,16 @@ static int make_service(struct daemon *d, const struct service_config *config, s
 	}
 	if (!err)
 		err = copy_keys(service);
+	before = daemon_service(d, config->name);
+	if (before && before->policy.uid != service->policy.uid)
+		before = NULL;
+	if (!err && !before)
+		err = breakers_new(d, service, clock_ns());
 	if (err) {
 		free_service(service);
 		return err;
 	}
-	inherit(service, daemon_service(d, config->name));
+	inherit(service, before);
 	*ret = service;
 	return 0;
 }
@@ -204,6 +212,17 @@ static int make_services(struct daemon *d, const struct config *config, const si
 	}
 	*ret = services;
 	return 0;
+}
+
+/* What has its own memory goes over when nothing can fail any more. */
+static void move_breakers(struct daemon *d, struct service **services, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct service *before = daemon_service(d, services[i]->policy.name);
+
+		if (before && before->policy.uid == services[i]->policy.uid)
+			breakers_move(services[i], before, clock_ns());
+	}
 }
 
 /* Namespaces that no service lives in any more. */
@@ -249,6 +268,7 @@ static int take_over(struct daemon *d, struct config **config, const size_t *pla
 		diag_error(diag, "the services cannot be read back: %s", strerror(-err));
 		return err;
 	}
+	move_breakers(d, services, (*config)->service_count);
 	reload_free_services(d);
 	d->services = services;
 	d->service_count = (*config)->service_count;

@@ -6,7 +6,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "user/control/breakers.h"
 #include "user/control/clock.h"
+#include "user/control/controller.h"
 #include "user/control/event_log.h"
 #include "user/control/accept_queues.h"
 #include "user/control/log.h"
@@ -378,6 +380,71 @@ static int post_undrain(const struct call *call, struct reply *reply, struct pro
 	return reply_json(reply, drain_json(call, service));
 }
 
+/* --- breaker ------------------------------------------------------------------------------------------------------------------- */
+
+/* Whether what was decided after the order says what it asks for, and the maps say it too. */
+static int check_order(const struct call *call, const struct service *service, const struct override *order,
+		       struct problem *problem)
+{
+	enum breaker_state state = service->breaker.state;
+	bool forced = state == BREAKER_forced_open || state == BREAKER_forced_closed;
+	bool obeyed = order ? state == (order->open ? BREAKER_forced_open : BREAKER_forced_closed) : !forced;
+
+	if (obeyed && breakers_in_force(call->d, service))
+		return 0;
+	return problem_value(problem, 500, "breaker", breaker_state_names[state], NULL,
+			     "look at sluicectl status: does the tick run?",
+			     "%s: the order is kept, but the maps do not show it yet: its breaker is %s",
+			     service->policy.name, breaker_state_names[state]);
+}
+
+static int order_breaker(const struct call *call, struct service *service, const char *order,
+			 const struct override **ret_made, struct problem *problem)
+{
+	struct override o = {.kind = OVERRIDE_breaker};
+
+	if (order_terms(call, &o, problem))
+		return -EINVAL;
+	memcpy(o.subject, service->policy.name, sizeof(service->policy.name));
+	o.values = json_pack("{s:s}", "order", order);
+	return overrides_add(call->d, &o, ret_made, problem);
+}
+
+/* `auto`: there may be none. It takes no terms: they would be kept nowhere. */
+static int release_breaker(const struct call *call, const struct service *service, struct problem *problem)
+{
+	static const char *const keys[] = {"order", "reason", NULL};
+	const struct override *old = overrides_find(call->d, OVERRIDE_breaker, service->policy.name);
+
+	if (known_keys(call, keys, problem))
+		return -EINVAL;
+	return old ? overrides_release(call->d, old->id, problem) : 0;
+}
+
+static int post_breaker(const struct call *call, struct reply *reply, struct problem *problem)
+{
+	static const char *const keys[] = {"order", "for", "reason", NULL};
+	const struct override *made = NULL;
+	struct service *service;
+	const char *order;
+	int err;
+
+	if (known_keys(call, keys, problem) || find_service(call, call->segment, &service, problem) ||
+	    need_text(call, "order", &order, problem))
+		return -EINVAL;
+	if (strcmp(order, "auto") == 0)
+		err = release_breaker(call, service, problem);
+	else
+		err = order_breaker(call, service, order, &made, problem);
+	if (err)
+		return err;
+	controller_decide(call->d, clock_ns());
+	if (check_order(call, service, made, problem))
+		return -EINVAL;
+	return reply_json(reply, json_pack("{s:o, s:o}", "breaker", status_breaker(call->d, service, clock_ns(), true),
+					   "override", made ? override_json(made, clock_ns()) : json_null()));
+}
+
 /* --- configuration --------------------------------------------------------------------------------------------------------- */
 
 static json_t *lines_json(char **lines, size_t count)
@@ -496,6 +563,7 @@ const struct route routes[] = {
 	{"GET", "/v1/services/*", "/v1/services/NAME", get_service, .locked = true},
 	{"POST", "/v1/services/*/drain", "/v1/services/NAME/drain", post_drain, .locked = true},
 	{"POST", "/v1/services/*/undrain", "/v1/services/NAME/undrain", post_undrain, .locked = true},
+	{"POST", "/v1/services/*/breaker", "/v1/services/NAME/breaker", post_breaker, .locked = true},
 	{"GET", "/v1/sources", "/v1/sources?service=NAME&limit=N", sources_top, .locked = false},
 	{"GET", "/v1/sources/*", "/v1/sources/ADDR?service=NAME", sources_show, .locked = true},
 	{"POST", "/v1/limits", "/v1/limits", post_limits, .locked = true},

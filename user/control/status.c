@@ -6,6 +6,7 @@
 
 #include "user/control/clock.h"
 #include "user/control/accept_queues.h"
+#include "user/control/figures_json.h"
 #include "user/control/overrides.h"
 #include "user/control/scope.h"
 
@@ -80,6 +81,7 @@ void modes_now(const struct daemon *d, uint64_t now_ns, bool modes[MODE_COUNT])
 	modes[MODE_no_btf] = datapath->no_btf;
 	modes[MODE_no_cgroup2] = datapath->no_cgroup2;
 	modes[MODE_no_sockops] = !d->sockops;
+	modes[MODE_no_turns] = datapath->no_turns;
 	modes[MODE_lease_lapsed] = daemon_lapsed(d, now_ns);
 	modes[MODE_listeners_blind] = d->listeners_blind;
 	modes[MODE_known_full] = d->known.live >= d->known.max;
@@ -174,16 +176,11 @@ static json_t *classes_json(const uint64_t counts[SLC_CLASS_COUNT])
 	return json;
 }
 
-static json_t *milliseconds(uint64_t ns)
-{
-	return json_real((double)(ns / 1000) / 1000.0);
-}
-
 static json_t *queue_json(const struct queue_view *view)
 {
 	return json_pack("{s:I, s:I, s:o, s:I, s:o}", "length", (json_int_t)view->length, "limit",
 			 (json_int_t)view->limit, "head_age_ms",
-			 view->has_head_age ? milliseconds(view->head_age_ns) : json_null(), "listeners",
+			 view->has_head_age ? milliseconds_json(view->head_age_ns) : json_null(), "listeners",
 			 (json_int_t)view->listeners, "blind", view->blind[0] ? json_string(view->blind) : json_null());
 }
 
@@ -193,7 +190,7 @@ static json_t *handshake_json(const struct slc_decision_half *half)
 
 	for (unsigned int c = 0; c < SLC_CLASS_COUNT; c++)
 		json_object_set_new(p, class_names[c], json_real(half->completion_q16[c] / 65536.0));
-	return json_pack("{s:o, s:o}", "p", p, "h_ms", milliseconds(half->handshake_ns));
+	return json_pack("{s:o, s:o}", "p", p, "h_ms", milliseconds_json(half->handshake_ns));
 }
 
 static json_t *listen_json(const struct service *service)
@@ -211,7 +208,7 @@ static const char *signal_name(const struct daemon *d, const struct service *ser
 	return service->queue.listeners && !datapath_modes(d->dp)->no_btf ? "accept" : "none";
 }
 
-static json_t *duration_json(uint64_t ns)
+json_t *duration_json(uint64_t ns)
 {
 	char text[64];
 
@@ -219,7 +216,7 @@ static json_t *duration_json(uint64_t ns)
 	return json_string(text);
 }
 
-static json_t *percent_json(unsigned int hundredths)
+json_t *percent_json(unsigned int hundredths)
 {
 	return hundredths % 100 ? json_sprintf("%u.%02u%%", hundredths / 100, hundredths % 100)
 				: json_sprintf("%u%%", hundredths / 100);
@@ -274,13 +271,14 @@ static json_t *policy_json(const struct daemon *d, const struct service *service
 				    json_pack("{s:o, s:o}", "depth", percent_json(d->config->classes[k].depth), "min",
 					      percent_json(d->config->classes[k].min)));
 	json_object_set_new(json, "classes", classes);
+	json_object_set_new(json, "breaker", status_breaker_policy(&c->breaker));
 	return json;
 }
 
 static json_t *decision_json(const struct slc_decision_half *half, uint64_t now_ns)
 {
 	return json_pack("{s:o, s:I, s:I, s:I}", "valid_ms_left",
-			 milliseconds(half->valid_until_ns > now_ns ? half->valid_until_ns - now_ns : 0), "level",
+			 milliseconds_json(half->valid_until_ns > now_ns ? half->valid_until_ns - now_ns : 0), "level",
 			 (json_int_t)half->level, "slices", (json_int_t)half->slices, "slice_shift",
 			 (json_int_t)half->slice_shift);
 }
@@ -298,7 +296,7 @@ static json_t *listeners_json(const struct daemon *d, const struct service *serv
 						endpoint_json(l->socket.addr, l->socket.port), "cookie",
 						(json_int_t)l->socket.cookie, "length", (json_int_t)l->socket.rqueue,
 						"limit", (json_int_t)l->socket.wqueue, "head_age_ms",
-						l->ring ? milliseconds(l->head_age_ns) : json_null(), "pid",
+						l->ring ? milliseconds_json(l->head_age_ns) : json_null(), "pid",
 						l->pid ? json_integer(l->pid) : json_null(), "netns",
 						netns[0] ? netns : "host", "known_since_start", l->ring && !l->adopted,
 						"blind", l->blind[0] ? json_string(l->blind) : json_null()));
@@ -313,7 +311,7 @@ static json_t *overrides_of(const struct daemon *d, const struct service *servic
 	for (size_t i = 0; i < d->overrides.count; i++) {
 		const struct override *o = d->overrides.items[i];
 
-		if ((o->kind == OVERRIDE_limits || o->kind == OVERRIDE_drain) &&
+		if (o->kind != OVERRIDE_deny && o->kind != OVERRIDE_allow &&
 		    strcmp(o->subject, service->policy.name) == 0)
 			json_array_append_new(json, override_json(o, now_ns));
 	}
@@ -361,6 +359,7 @@ json_t *status_service(struct daemon *d, struct service *service, uint64_t now_n
 	json_object_set_new(json, "resets", json_integer(counters.resets));
 	json_object_set_new(json, "established", classes_json(established));
 	json_object_set_new(json, "closed", json_integer(signals->closed));
+	status_signals(d, service, &counters, now_ns, detail, json);
 	if (detail)
 		add_detail(d, service, now_ns, json);
 	return json;

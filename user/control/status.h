@@ -12,6 +12,7 @@
 	X(no_btf, "the kernel shows no types: the accept-queue gate is off")                 \
 	X(no_cgroup2, "no cgroup2: connections are not counted, no head age, no known-good") \
 	X(no_sockops, "the sockops program is not attached: as no_cgroup2")                  \
+	X(no_turns, "answers are not timed: outcomes of whole connections alone")            \
 	X(generic_xdp, "an interface runs generic XDP: refusing costs more")                 \
 	X(not_attached, "an interface of the configuration is not there or not attached")    \
 	X(lease_lapsed, "the kernel side acts on failsafe.on_loss")                          \
@@ -46,6 +47,15 @@ json_t *status_services(struct daemon *d, uint64_t now_ns);
 json_t *status_service(struct daemon *d, struct service *service, uint64_t now_ns, bool detail);
 json_t *status_limits(const struct daemon *d, const struct service *service, uint64_t now_ns);
 json_t *status_trust(const struct daemon *d, uint64_t now_ns);
+/* status_breaker.c */
+json_t *status_breaker(const struct daemon *d, const struct service *service, uint64_t now_ns, bool detail);
+json_t *status_breaker_policy(const struct breaker_config *config);
+/* status_signals.c: sets its keys in `json`. */
+void status_signals(const struct daemon *d, const struct service *service, const struct slc_counters *counters,
+		    uint64_t now_ns, bool detail, json_t *json);
+
+json_t *duration_json(uint64_t ns); /* "1s" */
+json_t *percent_json(unsigned int hundredths); /* "50%" */
 /* A string that may not be UTF-8 after all. */
 json_t *text_json(const char *text);
 
