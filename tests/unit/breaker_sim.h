@@ -134,6 +134,10 @@ __attribute__((unused)) static void sim_fill(struct sim *sim, unsigned int succe
 {
 	const unsigned int bad = sim->bad_cells ? sim->bad_cells : sim->cells;
 
+	for (; success > sim->cells; success -= sim->cells) { /* many: a round each, only the rest by chance */
+		for (unsigned int i = 0; i < sim->cells; i++)
+			sim->sample.cells[i].success++;
+	}
 	while (success-- > 0)
 		sim->sample.cells[dice(sim->cells)].success++;
 	while (failure-- > 0)

@@ -157,27 +157,32 @@ void breaker_record(struct breaker *breaker, const struct breaker_input *input)
 
 /* --- rules --------------------------------------------------------------------------------------------------------- */
 
-/* Not by the failures of one or two, where more are there. */
-static bool enough_sources(const struct breaker_config *config, const struct tally *tally)
+/*
+ * Not by the failures of one or two, where more are there. Who is there the whole window says: of the newest outcomes all
+ * may be of the one that fails.
+ */
+static bool enough_sources(const struct breaker *breaker, const struct tally *tally)
 {
-	return tally->active < config->min_sources || tally->failing >= config->min_sources;
+	const uint32_t least = breaker->config.min_sources;
+
+	return (tally->active < least && breaker->figures.window.active < least) || tally->failing >= least;
 }
 
-static bool fails(const struct breaker_config *config, const struct tally *tally, uint64_t outcomes)
+static bool fails(const struct breaker *breaker, const struct tally *tally, uint64_t outcomes)
 {
 	return tally->outcomes >= outcomes && tally->has_rate && tally->failures > 0 &&
-	       tally->failure_rate * WHOLE >= config->failure_rate && enough_sources(config, tally);
+	       tally->failure_rate * WHOLE >= breaker->config.failure_rate && enough_sources(breaker, tally);
 }
 
 static bool holds_long(const struct breaker *breaker)
 {
-	return fails(&breaker->config, &breaker->figures.window, breaker->config.min_outcomes);
+	return fails(breaker, &breaker->figures.window, breaker->config.min_outcomes);
 }
 
 static bool holds_fast(const struct breaker *breaker)
 {
 	return breaker->config.fast_outcomes > 0 &&
-	       fails(&breaker->config, &breaker->figures.fast, breaker->config.fast_outcomes);
+	       fails(breaker, &breaker->figures.fast, breaker->config.fast_outcomes);
 }
 
 /*
@@ -206,8 +211,7 @@ uint32_t breaker_run_needed(const struct breaker *breaker)
 static bool holds_consecutive(const struct breaker *breaker)
 {
 	return breaker->config.has_consecutive && breaker->last_second_outcomes < CONSECUTIVE_BELOW &&
-	       breaker->run >= breaker_run_needed(breaker) &&
-	       enough_sources(&breaker->config, &breaker->figures.window);
+	       breaker->run >= breaker_run_needed(breaker) && enough_sources(breaker, &breaker->figures.window);
 }
 
 static bool holds_slow(const struct breaker *breaker)
@@ -231,7 +235,7 @@ static bool holds_risk(const struct breaker *breaker)
 	const struct breaker_figures *figures = &breaker->figures;
 
 	return figures->has_risk && breaker->recent.outcomes >= config->min_outcomes &&
-	       enough_sources(config, &breaker->recent) && figures->risk * 1000 >= config->open_at &&
+	       enough_sources(breaker, &breaker->recent) && figures->risk * 1000 >= config->open_at &&
 	       breaker->recent.failure_rate * WHOLE * 6 > config->err_ref * 5.0;
 }
 
