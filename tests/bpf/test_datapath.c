@@ -31,6 +31,7 @@
 #include "user/datapath/datapath.h"
 
 #define NS16_PER_S (16 * 1000000000ULL)
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 static char why[WHY_LEN];
 static char pins[64]; /* of this process: test runs may overlap */
@@ -120,7 +121,7 @@ static void make_service(struct test_service *t, const char *name, uint8_t host,
 	}
 }
 
-static bool apply_services(struct datapath *dp, struct test_service *services, size_t count)
+static int try_services(struct datapath *dp, struct test_service *services, size_t count, bool *ret_changed)
 {
 	struct snapshot_service list[16];
 	uint16_t management[] = {22};
@@ -136,12 +137,18 @@ static bool apply_services(struct datapath *dp, struct test_service *services, s
 				    .trust_count = 1,
 				    .management_ports = management,
 				    .management_port_count = 1};
-	bool changed = false;
 
 	v4(trust.addr, 192, 0, 2, 0);
 	for (size_t i = 0; i < count; i++)
 		list[i] = services[i].service;
-	ok(datapath_apply(dp, &snapshot, &changed, why, sizeof(why)));
+	return datapath_apply(dp, &snapshot, ret_changed, why, sizeof(why));
+}
+
+static bool apply_services(struct datapath *dp, struct test_service *services, size_t count)
+{
+	bool changed = false;
+
+	ok(try_services(dp, services, count, &changed));
 	return changed;
 }
 
@@ -400,8 +407,10 @@ static uint64_t fingerprint(void)
 	static const struct {
 		const char *name;
 		uint32_t entries;
-	} maps[] = {{"slc_control", 1},           {"slc_ports", 1024},   {"slc_services", 2},         {"slc_trust", 2},
-		    {"slc_policy", SLC_POLICIES}, {"slc_sources", 1024}, {"slc_override", SLC_STATES}};
+	} maps[] = {{"slc_control", 1},           {"slc_ports", 1024},
+		    {"slc_services", 2},          {"slc_trust", 2},
+		    {"slc_policy", SLC_POLICIES}, {"slc_sources", 1024},
+		    {"slc_override", SLC_STATES}, {"slc_measure", SLC_STATES}};
 	static uint8_t value[1 << 16];
 	uint64_t hash = 0xcbf29ce484222325ULL;
 
@@ -697,10 +706,11 @@ static void c141_known_sources_walk(void **state)
 static void pushes_are_double_buffered(void **state)
 {
 	struct datapath *dp = open_pins();
-	struct slc_decision_half half = {.valid_until_ns = 1, .level = 2};
+	static const uint32_t generations[] = {1, 2, 0x80000000u, 0xffffffffu, 0, 7};
+	struct slc_decision_half half = {.valid_until_ns = 1, .level = 2}, pushed;
 	struct slc_override_half over = {.flags = SLC_O_DRAIN, .drain_until_ns = SLC_FOREVER}, back;
 	struct slc_decision in_map;
-	uint32_t key = 5;
+	uint32_t key = 5, generation;
 	int fd = pinned("slc_decision");
 
 	(void)state;
@@ -712,6 +722,25 @@ static void pushes_are_double_buffered(void **state)
 	assert_int_equal(bpf_map_lookup_elem(fd, &key, &in_map), 0);
 	assert_true(in_map.word == 0 && in_map.half[0].level == 3 && in_map.half[1].level == 2);
 	close(fd);
+	/* the generation comes with the half, to the last bit, and is read back with it */
+	for (size_t i = 0; i < ARRAY_SIZE(generations); i++) {
+		half.flags = SLC_D_HALF_OPEN | SLC_D_SHADOW;
+		half.probes = 1 + (uint8_t)i;
+		half.ticket_ms = 1000 + (uint32_t)i;
+		half.total_interval16 = ~0ULL - i;
+		ok(datapath_push_decision(dp, 5, &half, generations[i]));
+		ok(datapath_get_decision(dp, 5, &pushed, &generation));
+		assert_memory_equal(&half, &pushed, sizeof(half));
+		assert_int_equal(generation, generations[i]);
+		ok(datapath_get_decision(dp, 6, &pushed, &generation));
+		assert_true(generation == 0 && pushed.flags == 0);
+	}
+	shut(&dp);
+	dp = open_pins(); /* and by the next controller */
+	ok(datapath_get_decision(dp, 5, &pushed, &generation));
+	assert_memory_equal(&half, &pushed, sizeof(half));
+	assert_int_equal(generation, generations[ARRAY_SIZE(generations) - 1]);
+	assert_int_equal(datapath_get_decision(dp, SLC_STATES, &pushed, &generation), -EINVAL);
 	ok(datapath_set_override(dp, 5, &over));
 	ok(datapath_get_override(dp, 5, &back));
 	assert_memory_equal(&over, &back, sizeof(back));
@@ -721,6 +750,148 @@ static void pushes_are_double_buffered(void **state)
 	ok(datapath_set_salt(dp, 99));
 	assert_true(datapath_control(dp)->salt_index == 1 && datapath_control(dp)->salt[1] == 99);
 	assert_int_equal(datapath_push_decision(dp, SLC_STATES, &half, 0), -EINVAL);
+	shut(&dp);
+}
+
+static void give_measure(struct test_service *t, uint64_t slow_after_ns)
+{
+	t->service.measure = (struct slc_measure){.turns = SLC_TURNS_tls,
+						  .owed_shift = 29,
+						  .http = 2,
+						  .failures = SLC_FAILURES_DEFAULT,
+						  .slow_after_ns = slow_after_ns,
+						  .timeout_ns = 3000000000ULL,
+						  .http_codes = {502, 504}};
+}
+
+/* What an outcome is comes with the snapshot, under the uid that it gave; a change of it alone is a change. */
+static void measures_follow_the_snapshot(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct test_service services[2];
+	const struct slc_measure *web, *api;
+	bool changed;
+
+	(void)state;
+	make_service(&services[0], "web", 10, 20, 40);
+	make_service(&services[1], "api", 11, 20, 40);
+	give_measure(&services[0], 100);
+	give_measure(&services[1], 200);
+	assert_true(apply_services(dp, services, 2));
+	web = datapath_measure(dp, policy_of(dp, "web").state);
+	api = datapath_measure(dp, policy_of(dp, "api").state);
+	assert_true(web->uid == policy_of(dp, "web").uid && api->uid == policy_of(dp, "api").uid);
+	assert_true(web->slow_after_ns == 100 && api->slow_after_ns == 200);
+	assert_true(web->turns == SLC_TURNS_tls && web->owed_shift == 29 && web->failures == SLC_FAILURES_DEFAULT);
+	assert_true(web->http == 2 && web->http_codes[1] == 504 && web->timeout_ns == 3000000000ULL);
+	assert_false(apply_services(dp, services, 2));
+	give_measure(&services[0], 300);
+	services[0].service.measure.http = 0;
+	assert_true(apply_services(dp, services, 2));
+	assert_true(web->slow_after_ns == 300 && web->http == 0 && web->uid == policy_of(dp, "web").uid);
+	assert_true(api->slow_after_ns == 200);
+	assert_int_equal(datapath_snapshot_number(dp), 2);
+	shut(&dp);
+	dp = open_pins();
+	assert_false(apply_services(dp, services, 2));
+	assert_null(datapath_measure(dp, SLC_STATES));
+	/* a snapshot that is refused changes nothing of it */
+	give_measure(&services[0], 400);
+	services[1].keys[0] = services[0].keys[0];
+	assert_int_equal(try_services(dp, services, 2, &changed), -EINVAL);
+	assert_int_equal(datapath_measure(dp, policy_of(dp, "web").state)->slow_after_ns, 300);
+	shut(&dp);
+}
+
+/* A slot that another service gets has none of the former one's tickets, outcomes or generation. */
+static void reused_slots_start_from_nothing(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct test_service services[2];
+	struct slc_decision_half half = {.valid_until_ns = SLC_FOREVER, .flags = SLC_D_OPEN};
+	struct slc_signals *signals;
+	struct slc_probe *probe;
+	uint32_t generation;
+	uint16_t slot;
+
+	(void)state;
+	make_service(&services[0], "gone", 10, 20, 40);
+	make_service(&services[1], "api", 11, 20, 40);
+	give_measure(&services[0], 100);
+	apply_services(dp, services, 2);
+	slot = policy_of(dp, "gone").state;
+	ok(datapath_push_decision(dp, slot, &half, 9));
+	probe = (struct slc_probe *)datapath_probes(dp, slot);
+	probe->slot[3] = (union slc_slot){.tag = 1, .generation = 9, .state = SLC_SLOT_owed};
+	probe->granted = 5;
+	signals = (struct slc_signals *)datapath_signals(dp, slot);
+	signals->outcomes[SLC_ROW_odd][SLC_OUT_reset] = 5;
+	signals->no_listener_s[255] = 5;
+	apply_services(dp, services + 1, 1);
+	assert_int_equal(probe->granted, 5); /* nobody's yet: packets of the last snapshot may be under way */
+	make_service(&services[0], "new", 12, 20, 40);
+	apply_services(dp, services, 2);
+	assert_int_equal(policy_of(dp, "new").state, slot);
+	assert_true(probe->granted == 0 && probe->slot[3].word == 0);
+	assert_true(signals->outcomes[SLC_ROW_odd][SLC_OUT_reset] == 0 && signals->no_listener_s[255] == 0);
+	assert_true(datapath_measure(dp, slot)->uid == policy_of(dp, "new").uid);
+	assert_true(datapath_measure(dp, slot)->slow_after_ns == 0);
+	ok(datapath_get_decision(dp, slot, &half, &generation));
+	assert_true(generation == 0 && half.flags == 0);
+	shut(&dp);
+}
+
+/* Whose DSCP marks are believed: a scope of its own in the trust list, which by itself is no trust list. */
+static void dscp_prefixes_are_a_scope(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct test_service web;
+	struct snapshot_rule dscp[2] = {{.prefix = 96 + 16}, {.prefix = 128}};
+	struct snapshot snapshot = {.service_count = 1, .dscp = dscp, .dscp_count = 2};
+	struct slc_trust_key key = {.prefixlen = 32 + 128, .scope = SLC_SCOPE_DSCP};
+	struct slc_rule rule;
+	bool changed;
+	uint32_t index, id;
+	int outer, fd;
+
+	(void)state;
+	make_service(&web, "web", 10, 20, 40);
+	web.service.policy.flags |= SLC_P_DYED;
+	snapshot.services = &web.service;
+	snapshot.global.hold_ns = 30000000000ULL;
+	snapshot.global.dscp_ifindex[2] = 7;
+	v4(dscp[0].addr, 10, 1, 2, 3); /* host bits are cleared */
+	v4(dscp[1].addr, 10, 9, 0, 1);
+	ok(datapath_apply(dp, &snapshot, &changed, why, sizeof(why)));
+	assert_true(changed);
+	index = datapath_control(dp)->active & 1;
+	assert_int_equal(datapath_control(dp)->global[index].has_trust, 0);
+	assert_int_equal(datapath_control(dp)->global[index].hold_ns, 30000000000ULL);
+	assert_int_equal(datapath_control(dp)->global[index].dscp_ifindex[2], 7);
+	assert_true(policy_of(dp, "web").flags & SLC_P_DYED);
+	outer = pinned("slc_trust");
+	assert_int_equal(bpf_map_lookup_elem(outer, &index, &id), 0);
+	close(outer);
+	fd = bpf_map_get_fd_by_id(id);
+	v4(key.addr, 10, 1, 255, 255);
+	assert_int_equal(bpf_map_lookup_elem(fd, &key, &rule), 0);
+	v4(key.addr, 10, 9, 0, 1);
+	assert_int_equal(bpf_map_lookup_elem(fd, &key, &rule), 0);
+	v4(key.addr, 10, 9, 0, 2);
+	assert_int_equal(bpf_map_lookup_elem(fd, &key, &rule), -ENOENT);
+	v4(key.addr, 10, 9, 0, 1);
+	key.scope = SLC_SCOPE_ALL;
+	assert_int_equal(bpf_map_lookup_elem(fd, &key, &rule), -ENOENT);
+	close(fd);
+	ok(datapath_apply(dp, &snapshot, &changed, why, sizeof(why)));
+	assert_false(changed);
+	snapshot.dscp_count = 1;
+	ok(datapath_apply(dp, &snapshot, &changed, why, sizeof(why)));
+	assert_true(changed);
+	snapshot.dscp_count = 2;
+	dscp[1] = dscp[0];
+	assert_int_equal(datapath_apply(dp, &snapshot, &changed, why, sizeof(why)), -EINVAL);
+	says("dscp_trust: one prefix is given twice");
 	shut(&dp);
 }
 
@@ -1210,6 +1381,127 @@ static void c109_pins_of_other_shapes(void **state)
 	}
 }
 
+/* A pinned array with values of `size` bytes, as an older version would have left it; what fits is kept. */
+static void shorten_pin(const char *name, size_t size, const uint32_t *keys, size_t count)
+{
+	static uint8_t values[4][1 << 18];
+	struct bpf_map_info info = {0};
+	uint32_t len = sizeof(info);
+	int fd = pinned(name);
+
+	assert_true(fd >= 0 && count <= ARRAY_SIZE(values));
+	assert_int_equal(bpf_obj_get_info_by_fd(fd, &info, &len), 0);
+	assert_true(info.value_size > size && info.value_size <= sizeof(values[0]));
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(bpf_map_lookup_elem(fd, &keys[i], values[i]), 0);
+	close(fd);
+	repin(name, 0, (int)size - (int)info.value_size, 1, 0);
+	fd = pinned(name);
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(bpf_map_update_elem(fd, &keys[i], values[i], BPF_ANY), 0);
+	close(fd);
+}
+
+/* Pins as ABI 1.0 left them: no maps of turns, tickets and measures, slc_signals to its first half. */
+static void make_pins_of_abi_1_0(const uint32_t *states, size_t count)
+{
+	static const char *const later[] = {"slc_measure", "slc_probe", "slc_udp_turns", "slc_turn_of",
+					    "slc_conns" /* of other size */};
+	struct slc_control control;
+	uint32_t zero = 0;
+	int fd;
+
+	shorten_pin("slc_signals", offsetof(struct slc_signals, turns_begun), states, count);
+	for (size_t i = 0; i < ARRAY_SIZE(later); i++)
+		assert_int_equal(unlink_pin(later[i]), 0);
+	fd = pinned("slc_control");
+	assert_int_equal(bpf_map_lookup_elem(fd, &zero, &control), 0);
+	control.abi_minor = 0;
+	for (int i = 0; i < 2; i++) {
+		control.global[i].hold_ns = 0;
+		memset(control.global[i].dscp_ifindex, 0, sizeof(control.global[i].dscp_ifindex));
+	}
+	assert_int_equal(bpf_map_update_elem(fd, &zero, &control, BPF_ANY), 0);
+	close(fd);
+}
+
+/* From ABI 1.0: uids, buckets, counters and what signals there were are kept, what is new starts from nothing. */
+static void c109_pins_of_abi_1_0(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct slc_counters *per_cpu = calloc(datapath_cpus(dp), sizeof(*per_cpu)), sum;
+	struct slc_decision_half half = {.valid_until_ns = SLC_FOREVER, .listeners = 3}, back;
+	const struct slc_measure *measure;
+	const struct slc_signals *signals;
+	struct test_service services[2];
+	struct slc_signals *old;
+	struct attach_state a, b;
+	struct slc_policy before, now;
+	uint32_t states[2], generation;
+	int fd;
+
+	(void)state;
+	make_service(&services[0], "web", 10, 1, 40);
+	services[0].service.source_interval_ns16 = 100 * NS16_PER_S;
+	services[0].service.source_depth_ns16 = 4000 * NS16_PER_S;
+	make_service(&services[1], "api", 11, 10, 10);
+	apply_services(dp, services, 2);
+	before = policy_of(dp, "web");
+	for (size_t i = 0; i < 2; i++)
+		states[i] = policy_of(dp, i ? "api" : "web").state;
+	assert_int_equal(spend(dp, "web", 1, 30), 30);
+	old = (struct slc_signals *)datapath_signals(dp, before.state);
+	*old = (struct slc_signals){.uid = before.uid, .closed = 17, .reset = 3};
+	old->established[SLC_CLASS_stranger] = 20;
+	old->handshake[SLC_CLASS_stranger][100] = 20;
+	per_cpu[0].enforced.admitted = 20;
+	per_cpu[0].attempts = 25;
+	fd = pinned("slc_counters");
+	assert_int_equal(bpf_map_update_elem(fd, &states[0], per_cpu, BPF_ANY), 0);
+	close(fd);
+	free(per_cpu);
+	ok(datapath_push_decision(dp, before.state, &half, 0));
+	ok(datapath_attach(dp, "dp0", 0, &a));
+	ok(datapath_attach_sockops(dp, why, sizeof(why)));
+	shut(&dp);
+	make_pins_of_abi_1_0(states, 2);
+
+	give_measure(&services[0], 100);
+	dp = open_pins();
+	assert_false(datapath_modes(dp)->adopted);
+	assert_true(datapath_modes(dp)->pinned_major == 1 && datapath_modes(dp)->pinned_minor == 0);
+	assert_int_equal(xdp_on("dp0", NULL), a.program_id);
+	assert_true(apply_services(dp, services, 2));
+	assert_true(datapath_modes(dp)->migrated);
+	assert_int_not_equal(xdp_on("dp0", NULL), a.program_id);
+	now = policy_of(dp, "web");
+	assert_true(now.uid == before.uid && now.state == before.state);
+	assert_in_range(tokens(dp, &now, 1), 10000, 10100);
+	ok(datapath_counters(dp, now.state, &sum));
+	assert_true(sum.enforced.admitted == 20 && sum.attempts == 25);
+	signals = datapath_signals(dp, now.state);
+	assert_true(signals->uid == before.uid && signals->closed == 17 && signals->reset == 3);
+	assert_int_equal(signals->established[SLC_CLASS_stranger], 20);
+	assert_int_equal(signals->handshake[SLC_CLASS_stranger][100], 20);
+	for (size_t at = offsetof(struct slc_signals, turns_begun); at < sizeof(*signals); at++)
+		assert_int_equal(((const uint8_t *)signals)[at], 0);
+	for (int i = 0; i < SLC_PROBES; i++)
+		assert_true(datapath_probes(dp, now.state)->slot[i].word == 0);
+	measure = datapath_measure(dp, now.state);
+	assert_true(measure->uid == before.uid && measure->slow_after_ns == 100);
+	ok(datapath_get_decision(dp, now.state, &back, &generation));
+	assert_true(back.listeners == 3 && generation == 0);
+	assert_int_equal(datapath_control(dp)->abi_minor, SLC_ABI_MINOR);
+	ok(datapath_attach(dp, "dp0", 0, &b));
+	assert_int_equal(xdp_on("dp0", NULL), b.program_id);
+	assert_false(apply_services(dp, services, 2));
+	shut(&dp);
+	dp = open_pins();
+	assert_true(datapath_modes(dp)->adopted);
+	assert_false(apply_services(dp, services, 2));
+	shut(&dp);
+}
+
 static void rename_pin(const char *from, const char *to)
 {
 	char a[256], b[256];
@@ -1324,6 +1616,9 @@ int main(void)
 		PLAIN(ceilings_and_orders),
 		PLAIN(c141_known_sources_walk),
 		PLAIN(pushes_are_double_buffered),
+		PLAIN(measures_follow_the_snapshot),
+		PLAIN(reused_slots_start_from_nothing),
+		PLAIN(dscp_prefixes_are_a_scope),
 		PLAIN(full_tables_are_named),
 		PLAIN(c140_counters_of_every_possible_cpu),
 		NETWORK(c103_attaches_and_is_adopted),
@@ -1339,6 +1634,7 @@ int main(void)
 		NETWORK(c79_sockops_beside_others),
 		NETWORK(c109_other_table_size_keeps_everything),
 		NETWORK(c109_pins_of_other_shapes),
+		NETWORK(c109_pins_of_abi_1_0),
 		NETWORK(a_swap_cut_short_is_finished),
 		NETWORK(c109_other_abi_major),
 	};

@@ -33,7 +33,39 @@ int inner_create(const struct datapath *dp, const char *name, int type, const ch
 			      &opts);
 }
 
-/* State slots that nobody has are zeroed before somebody gets them (DECISIONS 16). */
+/*
+ * The kernel reads it at any moment: word by word, so that no field is half written, the word with `uid` last, and
+ * `http` codes not before they are all there.
+ */
+static void write_measure(struct slc_measure *to, const struct slc_measure *from)
+{
+	uint64_t words[sizeof(*from) / sizeof(uint64_t)], *at = (uint64_t *)to;
+
+	memcpy(words, from, sizeof(words));
+	__atomic_store_n(&to->http, 0, __ATOMIC_RELEASE);
+	for (size_t i = ARRAY_SIZE(words); i-- > 0;)
+		__atomic_store_n(&at[i], words[i], __ATOMIC_RELEASE);
+}
+
+/*
+ * What an outcome is lies in the state slot, of which there is one for both snapshots: slots that no packet looks at yet
+ * are written before the swap, those of live services after it.
+ */
+static void write_measures(struct datapath *dp, const struct next *next, bool live)
+{
+	for (size_t i = 0; i < next->count; i++) {
+		const struct next_service *s = &next->services[i];
+		struct slc_measure *to = &dp->measure[s->policy.state];
+
+		if (live == (s->have && dp->plan != PLAN_MIGRATE) && memcmp(to, &s->measure, sizeof(*to)) != 0)
+			write_measure(to, &s->measure);
+	}
+}
+
+/*
+ * State slots that nobody has are zeroed before somebody gets them (DECISIONS 16), the breaker's generation and its tickets
+ * too: connections of the former owner know its uid. First what they would be filed by.
+ */
 static int zero_states(struct datapath *dp, const struct next *next)
 {
 	_cleanup_free_ struct slc_counters *zeros = calloc(dp->cpus, sizeof(*zeros));
@@ -46,10 +78,12 @@ static int zero_states(struct datapath *dp, const struct next *next)
 
 		if (next->services[i].have)
 			continue;
+		write_measure(&dp->measure[state], &(struct slc_measure){0});
 		memset(&dp->decision[state], 0, sizeof(*dp->decision));
 		memset(&dp->override[state], 0, sizeof(*dp->override));
 		memset(&dp->total[state], 0, sizeof(*dp->total));
 		memset(&dp->signals[state], 0, sizeof(*dp->signals));
+		memset(&dp->probe[state], 0, sizeof(*dp->probe));
 		r = bpf_map_update_elem(dp->maps.fd[MAP_counters], &state, zeros, BPF_ANY);
 		if (r < 0)
 			return r;
@@ -205,6 +239,7 @@ static int write_next(struct datapath *dp, const struct next *next, char *why, s
 	r = zero_states(dp, next);
 	if (r < 0)
 		return because(r, why, why_len, "clearing state slots: %s", strerror(-r));
+	write_measures(dp, next, false);
 	clear_ranges(dp, next);
 	r = write_policies(dp, next, why, why_len);
 	if (r == 0)
@@ -226,6 +261,7 @@ static int finish(struct datapath *dp, const struct next *next)
 	struct live live;
 	int r;
 
+	write_measures(dp, next, true);
 	settle(dp, !next->index);
 	move_buckets(dp, next);
 	write_ports(dp, next, false);

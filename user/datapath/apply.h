@@ -9,6 +9,7 @@ struct next_service {
 	const struct snapshot_service *want;
 	const struct live_service *have; /* same name in the live snapshot, or NULL */
 	struct slc_policy policy; /* complete */
+	struct slc_measure measure; /* complete */
 	struct slc_rule *overrides; /* in units, one per want->overrides */
 	uint16_t slot; /* in slc_policy */
 	bool moves; /* buckets go to another range, unit or table */

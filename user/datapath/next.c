@@ -278,6 +278,10 @@ int next_build(struct datapath *dp, const struct snapshot *snapshot, struct next
 		s->have = live_find(&dp->live, s->policy.name);
 	}
 	r = give_identity(dp, next, why, why_len);
+	for (size_t i = 0; i < next->count; i++) {
+		next->services[i].measure = next->services[i].want->measure;
+		next->services[i].measure.uid = next->services[i].policy.uid;
+	}
 	for (size_t i = 0; i < next->count && r == 0; i++)
 		r = give_units(&next->services[i], why, why_len);
 	if (r == 0)
@@ -337,7 +341,8 @@ int next_is_live(const struct datapath *dp, const struct next *next)
 	for (size_t i = 0; i < next->count; i++) {
 		const struct next_service *s = &next->services[i];
 
-		if (!s->have || memcmp(&s->policy, &s->have->policy, sizeof(s->policy)) != 0 || !same_keys(s))
+		if (!s->have || memcmp(&s->policy, &s->have->policy, sizeof(s->policy)) != 0 || !same_keys(s) ||
+		    memcmp(&s->measure, &dp->measure[s->policy.state], sizeof(s->measure)) != 0)
 			return 0;
 	}
 	r = trust_read(dp->live.trust_fd, dp->live.trust_count, &live, &live_count);

@@ -87,18 +87,37 @@ static int assign_ceilings(struct datapath *dp, struct next *next, const struct 
 	return 0;
 }
 
+/* Its being there is what counts. */
+static const struct slc_rule DSCP_BELIEVED = {
+	.action = SLC_ACTION_class, .class = SLC_CLASS_stranger, .until_ns = SLC_FOREVER};
+
+static int check_twice(const struct trust_entry *entries, size_t count, char *why, size_t why_len)
+{
+	for (size_t i = 1; i < count; i++) {
+		if (by_key(&entries[i - 1], &entries[i]) != 0)
+			continue;
+		if (entries[i].key.scope == SLC_SCOPE_DSCP)
+			return because(-EINVAL, why, why_len,
+				       "dscp_trust: one prefix is given twice; keep one of them");
+		return because(-EINVAL, why, why_len,
+			       "trust: one prefix is given twice (rules %u and %u); keep one of them",
+			       entries[i - 1].rule.id, entries[i].rule.id);
+	}
+	return 0;
+}
+
 int trust_build(struct datapath *dp, const struct snapshot *snapshot, struct next *next, char *why, size_t why_len)
 {
 	_cleanup_free_ struct trust_entry *entries = NULL, *live = NULL;
-	size_t total = snapshot->trust_count, count = 0, live_count = 0;
+	size_t total = snapshot->trust_count + snapshot->dscp_count, count = 0, live_count = 0;
 	int r;
 
 	for (size_t i = 0; i < next->count; i++)
 		total += next->services[i].want->override_count;
 	if (total > SLC_TRUST)
 		return because(-ENOSPC, why, why_len,
-			       "trust: %zu prefixes, source.overrides included, but slc_trust holds %d", total,
-			       SLC_TRUST);
+			       "trust: %zu prefixes, source.overrides and dscp_trust included, but slc_trust holds %d",
+			       total, SLC_TRUST);
 	entries = calloc(total + 1, sizeof(*entries));
 	if (!entries)
 		return -ENOMEM;
@@ -109,6 +128,12 @@ int trust_build(struct datapath *dp, const struct snapshot *snapshot, struct nex
 					       rule->rule.flags & SLC_RULE_OWN ? SLC_SCOPE_OWN : SLC_SCOPE_ALL);
 		entries[count].rule = rule->rule;
 		entries[count++].rule.slot = 0;
+	}
+	for (size_t i = 0; i < snapshot->dscp_count; i++) {
+		const struct snapshot_rule *rule = &snapshot->dscp[i];
+
+		entries[count].key = trust_key(rule->addr, rule->prefix, SLC_SCOPE_DSCP);
+		entries[count++].rule = DSCP_BELIEVED;
 	}
 	for (size_t i = 0; i < next->count; i++) {
 		const struct next_service *s = &next->services[i];
@@ -122,11 +147,9 @@ int trust_build(struct datapath *dp, const struct snapshot *snapshot, struct nex
 	}
 	if (count)
 		qsort(entries, count, sizeof(*entries), by_key);
-	for (size_t i = 1; i < count; i++)
-		if (by_key(&entries[i - 1], &entries[i]) == 0)
-			return because(-EINVAL, why, why_len,
-				       "trust: one prefix is given twice (rules %u and %u); keep one of them",
-				       entries[i - 1].rule.id, entries[i].rule.id);
+	r = check_twice(entries, count, why, why_len);
+	if (r < 0)
+		return r;
 	r = trust_read(dp->live.trust_fd, dp->live.trust_count, &live, &live_count);
 	if (r < 0)
 		return because(r, why, why_len, "reading the live trust list: %s", strerror(-r));
