@@ -86,6 +86,19 @@ static void resolve_times(struct load *load, size_t index)
 	}
 }
 
+/* Fewer probes than the default asks successes of: all of them must succeed. */
+static void resolve_close_after(struct load *load, size_t index)
+{
+	struct breaker_config *breaker = &load->config->services[index].breaker;
+	char value[16];
+
+	if (is_given(load, index, "breaker.close_after") || breaker->close_after <= breaker->probes)
+		return;
+	breaker->close_after = breaker->probes;
+	snprintf(value, sizeof(value), "%u", breaker->close_after);
+	show(load, index, "breaker.close_after", value, "auto: at most breaker.probes");
+}
+
 /* jitter is stored as its percentage; of the words only here is known which. */
 static void resolve_jitter(struct load *load, size_t index)
 {
@@ -130,6 +143,7 @@ void config_resolve(struct load *load)
 {
 	for (size_t i = 0; i < load->config->service_count; i++) {
 		resolve_times(load, i);
+		resolve_close_after(load, i);
 		resolve_jitter(load, i);
 		resolve_failures(load, i);
 	}
