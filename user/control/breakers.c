@@ -150,6 +150,7 @@ void breakers_move(struct service *to, struct service *from, uint64_t now_ns)
 	to->listening = from->listening;
 	to->was_listening = from->was_listening;
 	to->drops = from->drops;
+	to->authority = from->authority;
 	to->refusals = from->refusals;
 	to->unwell_ns = from->unwell_ns;
 	to->unsaved = from->unsaved;
@@ -212,6 +213,24 @@ static void note_wellness(struct service *service, uint64_t now_ns)
 	service->refusals = refusals;
 }
 
+static void weigh_authority(struct service *service, const struct slc_signals *map, uint64_t now_ns)
+{
+	const struct queue_view *queue = &service->queue;
+	struct authority_input input = {
+		.now_ns = now_ns,
+		.has_head_age = queue->has_head_age && service->config->has_queue,
+		.head_age_ns = queue->head_age_ns,
+		.target_ns = service->config->target_ns,
+		.has_occupancy = queue->listeners && queue->limit,
+		.turns_begun = __atomic_load_n(&map->turns_begun, __ATOMIC_RELAXED),
+		.turns_young = __atomic_load_n(&map->turns_young, __ATOMIC_RELAXED),
+	};
+
+	if (input.has_occupancy)
+		input.occupancy = (double)queue->length / queue->limit;
+	authority_tick(&service->authority, &input);
+}
+
 static void sense(struct daemon *d, struct service *service, uint64_t now_ns)
 {
 	const struct slc_signals *map = datapath_signals(d->dp, service->policy.state);
@@ -237,6 +256,7 @@ static void sense(struct daemon *d, struct service *service, uint64_t now_ns)
 	signals_take(&service->signals, map, datapath_measure(d->dp, service->policy.state), &facts,
 		     service->breaker.generation, &service->sample);
 	note_wellness(service, now_ns);
+	weigh_authority(service, map, now_ns);
 }
 
 void breakers_sense(struct daemon *d, uint64_t now_ns)
@@ -364,14 +384,13 @@ static void log_event(struct service *service, const struct breaker_event *event
 static void note_event(struct daemon *d, struct service *service, const struct override *order,
 		       const struct breaker_event *event)
 {
-	json_t *by = NULL, *context = json_object();
+	json_t *by = NULL;
 
 	if (order)
 		by = json_pack("{s:I, s:s, s:I}", "id", (json_int_t)order->id, "reason", order->reason, "by_uid",
 			       (json_int_t)order->by_uid);
-	json_object_set_new(context, "service", figures_json(&event->figures));
-	json_object_set_new(context, "depends_on", dependencies_json(d, service));
-	event_log_breaker(d->event_log, service->policy.name, event->at_ns, breaker_event_json(event, by, context));
+	event_log_breaker(d->event_log, service->policy.name, event->at_ns,
+			  breaker_event_json(event, by, context_json(d, service, &event->figures)));
 	log_event(service, event);
 	service->unsaved = true;
 	d->health_ns = 0; /* an open breaker is health 0 at once */

@@ -18,6 +18,7 @@
 #include "user/control/signals.h"
 #include "user/control/sockdiag.h"
 #include "user/datapath/datapath.h"
+#include "user/decide/authority.h"
 #include "user/decide/breaker.h"
 #include "user/decide/completion.h"
 #include "user/decide/health.h"
@@ -76,6 +77,7 @@ struct service {
 	bool was_listening; /* ever */
 	uint32_t drops; /* of its listeners, not taken by signals yet */
 	struct sample sample; /* of this tick */
+	struct authority_view authority;
 	uint64_t refusals; /* that show that not all is well, at the last tick */
 	uint64_t unwell_ns; /* newest of them, or of a mark passed */
 	struct health health[HEALTH_WINDOW_COUNT];

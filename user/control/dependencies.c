@@ -89,3 +89,8 @@ json_t *dependencies_json(const struct daemon *d, const struct service *service)
 	}
 	return json;
 }
+
+json_t *context_json(const struct daemon *d, const struct service *service, const struct breaker_figures *figures)
+{
+	return json_pack("{s:o, s:o}", "service", figures_json(figures), "depends_on", dependencies_json(d, service));
+}

@@ -14,6 +14,8 @@
 void dependencies_judge(struct daemon *d, uint64_t now_ns);
 /* The services that `service` depends on, as they are now: state, health, gate, figures. */
 json_t *dependencies_json(const struct daemon *d, const struct service *service);
+/* What an event of the service's breaker is read with: its figures, and those of its dependencies. */
+json_t *context_json(const struct daemon *d, const struct service *service, const struct breaker_figures *figures);
 json_t *health_json(const struct health *health);
 
 #endif /* SLUICE_DEPENDENCIES_H */

@@ -202,10 +202,13 @@ static json_t *listen_json(const struct service *service)
 	return json;
 }
 
-/* The accept queue speaks where the gate can read it. */
+/* Without a queue that can be seen it cannot speak, whatever authority_tick() begins with. */
 static const char *signal_name(const struct daemon *d, const struct service *service)
 {
-	return service->queue.listeners && !datapath_modes(d->dp)->no_btf ? "accept" : "none";
+	enum authority authority = service->authority.authority;
+	bool seen = service->queue.listeners && !datapath_modes(d->dp)->no_btf;
+
+	return authority_names[authority == AUTHORITY_accept && !seen ? AUTHORITY_none : authority];
 }
 
 json_t *duration_json(uint64_t ns)

@@ -122,16 +122,16 @@ static bool turns_off(const struct daemon *d, const struct service *service)
 	return datapath_modes(d->dp)->no_turns || service->config->turns == SLC_TURNS_opaque;
 }
 
-static json_t *turns_json(const struct daemon *d, const struct service *service)
+static json_t *turns_json(const struct daemon *d, const struct service *service, uint64_t now_ns)
 {
 	const struct slc_signals *map = datapath_signals(d->dp, service->policy.state);
-	uint64_t begun = map->turns_begun, young = map->turns_young;
+	double young = 0;
+	bool known = authority_young_share(&service->authority, now_ns, &young);
 
 	return json_pack("{s:s, s:I, s:I, s:I, s:o}", "mode",
 			 datapath_modes(d->dp)->no_turns ? "none" : turns_names[service->config->turns], "in_flight",
-			 (json_int_t)signals_owed(map), "begun", (json_int_t)begun, "ended",
-			 (json_int_t)map->turns_ended, "young_share",
-			 ratio_json(begun > 0, begun ? (double)young / (double)begun : 0));
+			 (json_int_t)signals_owed(map), "begun", (json_int_t)map->turns_begun, "ended",
+			 (json_int_t)map->turns_ended, "young_share", ratio_json(known, young));
 }
 
 /* signals: what the application itself pushes, once it can. */
@@ -171,7 +171,7 @@ void status_signals(const struct daemon *d, const struct service *service, const
 	if (!detail)
 		return;
 	add_times(service, now_ns, json);
-	json_object_set_new(json, "turns", turns_json(d, service));
+	json_object_set_new(json, "turns", turns_json(d, service, now_ns));
 	json_object_set_new(json, "retransmits", json_integer(map->retransmits));
 	json_object_set_new(json, "repeats", json_integer(count_repeats(counters)));
 	json_object_set_new(json, "health",
