@@ -62,9 +62,12 @@ SLC_VERIFIED_ALONE __u32 slc_cold_victim(const struct slc_cold_set *set)
 static __always_inline struct slc_cold *slc_cold_find(const struct slc_control *control, __u64 source)
 {
 	struct slc_cold_set *set = slc_cold_set_of(control, source);
-	__u32 way = slc_cold_way(set, source >> 24);
+	__u32 way;
 
-	return set && way < SLC_COLD_NONE ? &set->way[way & (SLC_COLD_WAYS - 1)] : NULL;
+	if (!set) /* before the arithmetic, which clang would do first */
+		return NULL;
+	way = slc_cold_way(set, source >> 24);
+	return way < SLC_COLD_NONE ? &set->way[way & (SLC_COLD_WAYS - 1)] : NULL;
 }
 
 /* Takes an entry over. NULL: all are pinned, or another CPU was quicker. */
@@ -96,6 +99,15 @@ static __always_inline struct slc_cold *slc_cold_get(const struct slc_control *c
 	struct slc_cold *cold = slc_cold_find(control, source);
 
 	return cold ? cold : slc_cold_claim(control, source, key, uid, now);
+}
+
+/* `count` more good turns, or good connections where turns are not looked at. */
+static __always_inline void slc_cold_good(struct slc_cold *cold, __u32 count, __u64 now)
+{
+	if (!cold->good)
+		WRITE_ONCE(cold->good_since_ns, now);
+	__sync_fetch_and_add(&cold->good, count);
+	WRITE_ONCE(cold->seen_ns, now);
 }
 
 #endif /* SLC_COLD_H */

@@ -10,6 +10,7 @@
 #include "cold.h"
 #include "decision.h"
 #include "flow_table.h"
+#include "outcome.h"
 #include "peer.h"
 #include "pending.h"
 
@@ -54,37 +55,39 @@ static __always_inline _Bool slc_cold_open(struct slc_cold *cold, __u64 tag, int
 	return 0;
 }
 
-static __always_inline _Bool slc_source_opened(const struct slc_peer *peer, __u64 now)
+/* The source's entry, with one more connection open; NULL: it has none, and gets none. */
+static __always_inline struct slc_cold *slc_source_opened(const struct slc_peer *peer, __u64 now)
 {
 	struct slc_cold *cold = slc_cold_get(peer->control, peer->source, &peer->key, peer->policy->uid, now);
 
 	if (!cold || !slc_cold_open(cold, peer->source >> 24, 1))
-		return 0;
+		return NULL;
 	__sync_fetch_and_add(&cold->established, 1);
 	WRITE_ONCE(cold->seen_ns, now);
-	return 1;
+	return cold;
 }
 
-static __always_inline void slc_source_closed(const struct slc_conn *conn, __u64 now, _Bool good)
+/* `good`: turns not noted yet, or 1 for a connection that ended well where turns are not looked at. */
+static __always_inline void slc_source_closed(const struct slc_conn *conn, __u64 now, __u32 good)
 {
 	const struct slc_control *control = slc_control_get();
 	struct slc_cold *cold = control ? slc_cold_find(control, conn->cold) : NULL;
 
 	if (!cold)
 		return;
-	if (good) {
-		if (!cold->good)
-			WRITE_ONCE(cold->good_since_ns, now);
-		__sync_fetch_and_add(&cold->good, 1);
-	}
+	if (good)
+		slc_cold_good(cold, good, now);
 	WRITE_ONCE(cold->seen_ns, now);
 	if (conn->flags & SLC_C_SOURCE)
 		slc_cold_open(cold, conn->cold >> 24, -1);
 }
 
-/* Class of the SYN that opened it, and how long ago that was; one less under way. */
-static __always_inline __u8 slc_handshake_note(const struct slc_peer *peer, struct slc_signals *signals, __u32 seq,
-					       __u64 now)
+/*
+ * The SYN that opened it: class, generation, pressure, and how long ago that was; one less under way. Without a record
+ * (SYN cookie, eviction, before the start) it is a stranger of now.
+ */
+static __always_inline void slc_handshake_note(const struct slc_peer *peer, struct slc_signals *signals,
+					       struct slc_conn *conn, __u32 seq, __u64 now)
 {
 	__u64 hash = slc_peer_flow(peer, seq), when, took;
 	__u32 state = peer->state;
@@ -93,9 +96,12 @@ static __always_inline __u8 slc_handshake_note(const struct slc_peer *peer, stru
 	union slc_flow_head head;
 	__u32 bin;
 
+	conn->tag = hash >> 32;
+	conn->class = SLC_CLASS_stranger;
+	conn->generation = slc_generation_now(state);
 	if (!flow) {
 		__sync_fetch_and_add(&signals->unmatched, 1);
-		return SLC_CLASS_stranger;
+		return;
 	}
 	head.word = READ_ONCE(flow->head.word);
 	when = READ_ONCE(flow->last_ns);
@@ -105,29 +111,38 @@ static __always_inline __u8 slc_handshake_note(const struct slc_peer *peer, stru
 	bin = slc_hist_bin(took);
 	if (bin < SLC_HIST)
 		__sync_fetch_and_add(&signals->handshake[head.class & 3][bin], 1);
-	return head.class;
+	conn->class = head.class;
+	conn->generation = slc_generation_of(conn->generation, head.generation);
+	if (head.pressure)
+		conn->flags |= SLC_C_PRESSURE;
 }
 
-static __always_inline void slc_conn_opened(const struct slc_peer *peer, struct slc_conn *conn, __u32 seq, __u64 now)
+/* SLC_T_PROVEN and SLC_T_KNOWN, as far as they hold; 0 for others. */
+static __always_inline __u32 slc_conn_opened(const struct slc_peer *peer, struct slc_conn *conn, __u32 seq, __u64 now)
 {
 	__u32 state = peer->state;
 	struct slc_signals *signals = bpf_map_lookup_elem(&slc_signals, &state);
+	const struct slc_cold *cold;
 
 	if (!signals)
-		return;
+		return 0;
 	signals->uid = conn->uid = peer->policy->uid;
 	conn->state = peer->state;
 	conn->cold = peer->source;
 	conn->established_ns = now;
-	conn->class = slc_handshake_note(peer, signals, seq, now);
 	conn->flags = SLC_C_OPEN | SLC_C_HELD;
+	slc_handshake_note(peer, signals, conn, seq, now);
 	__sync_fetch_and_add(&signals->established[conn->class & 3], 1);
 	__sync_fetch_and_add(&signals->open, 1);
 	__sync_fetch_and_add(&signals->held, 1);
-	if (slc_source_opened(peer, now))
+	cold = slc_source_opened(peer, now);
+	if (cold)
 		conn->flags |= SLC_C_SOURCE;
 	else
 		__sync_fetch_and_add(&signals->cold_full, 1);
+	if (conn->class <= SLC_CLASS_known)
+		return SLC_T_PROVEN | SLC_T_KNOWN;
+	return cold && cold->good ? SLC_T_PROVEN : 0;
 }
 
 /* NULL where the state slot has been given to another service since. */
@@ -150,8 +165,8 @@ static __always_inline void slc_conn_released(struct slc_conn *conn)
 	__sync_fetch_and_add(&signals->held, -1);
 }
 
-/* `good`: both sides ended it with FIN. */
-static __always_inline void slc_conn_closed(struct slc_conn *conn, __u64 now, _Bool good)
+/* `polite`: both sides ended it with FIN. `good`: see slc_source_closed(). */
+static __always_inline void slc_conn_closed(struct slc_conn *conn, __u64 now, _Bool polite, __u32 good)
 {
 	struct slc_signals *signals = slc_conn_signals(conn);
 
@@ -159,7 +174,7 @@ static __always_inline void slc_conn_closed(struct slc_conn *conn, __u64 now, _B
 	if (signals && conn->flags & SLC_C_OPEN) {
 		__sync_fetch_and_add(&signals->open, -1);
 		__sync_fetch_and_add(&signals->closed, 1);
-		if (!good)
+		if (!polite)
 			__sync_fetch_and_add(&signals->reset, 1);
 	}
 	slc_source_closed(conn, now, good);

@@ -22,6 +22,7 @@ struct sock {
 	struct sock_common __sk_common;
 	__u32 sk_ack_backlog; /* established, not accepted; full when > sk_max_ack_backlog (sk_acceptq_is_full) */
 	__u32 sk_max_ack_backlog;
+	int sk_err; /* why the kernel ended it; 0: the application did */
 };
 
 struct inet_sock {
@@ -35,6 +36,8 @@ struct inet_connection_sock {
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	_Bool is_mptcp; /* CONFIG_MPTCP */
+	__u32 copied_seq; /* what the application has not read begins here */
+	__u32 rcv_nxt;
 };
 
 struct tcp_request_sock {

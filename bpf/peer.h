@@ -6,6 +6,7 @@
 #ifndef SLC_PEER_H
 #define SLC_PEER_H
 
+#include "bucket.h"
 #include "service.h"
 
 struct slc_peer {

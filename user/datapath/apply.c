@@ -353,36 +353,19 @@ out:
 	return r;
 }
 
-/* Before the swap, since it may fail: replies of a UDP service are counted from its first packet on. */
-static int add_egress(struct datapath *dp, char *why, size_t why_len)
-{
-	int r = dp->egress ? 0 : programs_load_egress(dp, why, why_len);
-
-	if (r < 0)
-		return r;
-	if (dp->cgroup_attached)
-		r = egress_attach(dp, why, why_len);
-	dp->udp = r == 0;
-	return r;
-}
-
 int datapath_apply(struct datapath *dp, const struct snapshot *snapshot, bool *ret_changed, char *why, size_t why_len)
 {
-	bool changed = false, more, settled = false, first_udp = wants_udp(snapshot) && !dp->udp;
-	uint64_t before = dp->control->active;
+	bool changed = false, more, settled = false, udp = wants_udp(snapshot);
 	char said[WHY_LEN] = "";
-	int r = first_udp ? add_egress(dp, said, sizeof(said)) : 0;
+	int r;
 
-	if (r == 0)
-		r = apply_once(dp, snapshot, &changed, &settled, said, sizeof(said));
-	if (r < 0) {
-		if (first_udp && dp->control->active == before) {
-			dp->udp = false;
-			if (dp->cgroup_attached)
-				egress_detach(dp);
-		}
+	if (udp && dp->modes.no_turns)
+		return because(-ENOTSUP, why, why_len, "a UDP service needs to see its answers: %.400s",
+			       dp->modes.no_turns_why);
+	r = apply_once(dp, snapshot, &changed, &settled, said, sizeof(said));
+	if (r < 0)
 		return because(r, why, why_len, "%s", said);
-	}
+	dp->udp = udp;
 	*ret_changed = changed;
 	/*
 	 * Ranges of removed services are free now: those that had to wait get their size (two rounds suffice). The

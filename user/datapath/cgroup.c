@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * cgroup.c: sockops and egress programs at the root of cgroup2. Links are "multi" by nature: programs of others run
+ * cgroup.c: sockops and the programs of turns at the root of cgroup2. Links are "multi" by nature: programs of others run
  * beside ours. Where cgroup2 is mounted comes from mountinfo; without it connections are not counted, a named mode.
  */
 #include "user/datapath/links.h"
@@ -110,44 +110,61 @@ static int attach_one(struct datapath *dp, int cgroup, const struct bpf_program 
 	return r < 0 ? because(r, why, why_len, "pinning %s: %s", path, strerror(-r)) : 0;
 }
 
-void egress_detach(const struct datapath *dp)
+static void detach_one(const struct datapath *dp, const char *pin)
 {
 	_cleanup_fd_ int fd = -1;
 	struct bpf_link_info info;
 	char path[PATH_MAX];
 
-	if (pin_path(path, sizeof(path), dp->pins, "", "link_egress") < 0 || link_open(path, &fd, &info) < 0)
+	if (pin_path(path, sizeof(path), dp->pins, "", pin) < 0 || link_open(path, &fd, &info) < 0)
 		return;
 	bpf_link_detach(fd);
 	unlink(path);
 }
 
-int egress_attach(struct datapath *dp, char *why, size_t why_len)
+/* Both directions or none: half of the turns would never end. Without them the connections alone are outcomes. */
+static int attach_turns(struct datapath *dp, int cgroup, char *why, size_t why_len)
 {
-	_cleanup_fd_ int cgroup = -1;
-	int r = cgroup2_open(&cgroup, why, why_len);
+	int r = 0;
 
-	return r < 0 ? r : attach_one(dp, cgroup, dp->egress, BPF_CGROUP_INET_EGRESS, "link_egress", why, why_len);
+	if (!dp->turns_skel)
+		r = because(-ENOTSUP, why, why_len, "%s", dp->modes.no_turns_why);
+	if (r == 0)
+		r = attach_one(dp, cgroup, dp->turns_skel->progs.slc_ingress, BPF_CGROUP_INET_INGRESS, "link_ingress",
+			       why, why_len);
+	if (r == 0)
+		r = attach_one(dp, cgroup, dp->turns_skel->progs.slc_egress, BPF_CGROUP_INET_EGRESS, "link_egress", why,
+			       why_len);
+	if (r < 0) {
+		detach_one(dp, "link_ingress");
+		detach_one(dp, "link_egress");
+		__atomic_or_fetch(&dp->control->flags, SLC_F_NO_TURNS, __ATOMIC_RELEASE);
+	} else {
+		__atomic_and_fetch(&dp->control->flags, ~SLC_F_NO_TURNS, __ATOMIC_RELEASE);
+	}
+	dp->modes.no_turns = r < 0;
+	return r;
 }
 
 int datapath_attach_sockops(struct datapath *dp, char *why, size_t why_len)
 {
 	_cleanup_fd_ int cgroup = -1;
-	char said[WHY_LEN] = "";
+	char said[WHY_LEN] = "", turns[WHY_LEN] = "";
 	int r;
 
 	if (dp->plan == PLAN_MIGRATE)
 		return because(-EBUSY, why, why_len,
 			       "tables of another layout are in force until a snapshot is applied");
 	r = cgroup2_open(&cgroup, said, sizeof(said));
+	if (r == 0 && attach_turns(dp, cgroup, turns, sizeof(turns)) < 0) {
+		memcpy(dp->modes.no_turns_why, turns, sizeof(turns));
+		if (dp->udp)
+			r = because(-ENOTSUP, said, sizeof(said), "a UDP service needs to see its answers: %.400s",
+				    turns);
+	}
 	if (r == 0)
 		r = attach_one(dp, cgroup, dp->skel->progs.slc_sockops, BPF_CGROUP_SOCK_OPS, "link_sockops", said,
 			       sizeof(said));
-	if (r == 0 && dp->udp)
-		r = attach_one(dp, cgroup, dp->egress, BPF_CGROUP_INET_EGRESS, "link_egress", said, sizeof(said));
-	if (r == 0 && !dp->udp)
-		egress_detach(dp);
-	dp->cgroup_attached = r == 0;
 	dp->modes.no_cgroup2 = r < 0;
 	memcpy(dp->modes.no_cgroup2_why, said, sizeof(said));
 	return r < 0 ? because(r, why, why_len, "%s", said) : 0;

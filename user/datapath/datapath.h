@@ -24,7 +24,7 @@ struct datapath_options {
 	const char *pins; /* directory, made if missing; on a bpffs, mounted if it is the usual place */
 	uint32_t sources; /* entries of the hot table: rounded up to a power of two; table has twice as many */
 	uint32_t flows;
-	bool udp; /* some service is UDP: attach the egress program too */
+	bool udp; /* some service is UDP: it needs to see its answers */
 };
 
 /* How the datapath came up: every degraded form is a named mode that status and metrics show. */

@@ -179,12 +179,10 @@ struct datapath {
 	int btf; /* without kernel BTF: a file of our own; else -1 */
 	enum plan plan;
 	bool udp; /* a UDP service is live, or the options said there will be */
-	bool cgroup_attached;
 	struct datapath_modes modes;
 	struct sluice_bpf *skel;
 	struct bpf_program *xdp; /* with or without gate */
-	struct sluice_bpf *egress_skel; /* loaded when the first UDP service comes */
-	struct bpf_program *egress; /* NULL: not loaded */
+	struct sluice_bpf *turns_skel; /* slc_ingress and slc_egress; NULL: refused (modes.no_turns) */
 	struct maps maps;
 	bool carried; /* PLAN_MIGRATE: the old secret is known, so old hashes mean something */
 	bool shared[MAP_COUNT]; /* maps.fd is the pinned one */
@@ -224,8 +222,6 @@ void lock_remove(const char *pins); /* unless somebody holds it */
 void lock_forget(const char *pins, int fd); /* removes the file of a lock that we hold */
 /* cgroup.c */
 int cgroup2_open(int *ret_fd, char *why, size_t why_len);
-int egress_attach(struct datapath *dp, char *why, size_t why_len); /* dp->egress is loaded */
-void egress_detach(const struct datapath *dp);
 /* bpffs.c */
 bool is_bpffs(const char *path);
 int bpffs_prepare(const char *pins, char *why, size_t why_len);
@@ -236,7 +232,7 @@ bool kernel_takes_frags(void);
 /* programs.c */
 int programs_load(struct datapath *dp, const struct datapath_options *options, char *why, size_t why_len);
 bool program_is_current(const struct datapath *dp, uint32_t prog_id, const struct bpf_program *prog);
-int programs_load_egress(struct datapath *dp, char *why, size_t why_len);
+int programs_load_turns(struct datapath *dp, char *why, size_t why_len);
 struct sluice_bpf *programs_open(const struct datapath *dp);
 int programs_reuse_maps(const struct datapath *dp, struct bpf_object *obj);
 /* True if the program uses the map. */

@@ -3,7 +3,7 @@
  * links.c: attachments as pinned bpf_links. A link outlives its maker, names its hook, and takes another program in one
  * step: no packet passes between two programs.
  *
- * Pins: link_xdp_IFNAME, link_sockops, link_egress. A BPF file system refuses names with a dot: in interface names
+ * Pins: link_xdp_IFNAME, link_sockops, link_ingress, link_egress. A BPF file system refuses names with a dot: in interface names
  * "." is written "%2e" and "%" as "%25".
  */
 #include "user/datapath/links.h"
@@ -122,7 +122,12 @@ const struct bpf_program *link_program(const struct datapath *dp, const struct b
 		return dp->xdp;
 	if (info->type != BPF_LINK_TYPE_CGROUP)
 		return NULL;
-	return info->cgroup.attach_type == BPF_CGROUP_SOCK_OPS ? dp->skel->progs.slc_sockops : dp->egress;
+	if (info->cgroup.attach_type == BPF_CGROUP_SOCK_OPS)
+		return dp->skel->progs.slc_sockops;
+	if (!dp->turns_skel)
+		return NULL;
+	return info->cgroup.attach_type == BPF_CGROUP_INET_INGRESS ? dp->turns_skel->progs.slc_ingress
+								   : dp->turns_skel->progs.slc_egress;
 }
 
 int link_renew(const struct datapath *dp, int fd, const struct bpf_link_info *info)
@@ -194,7 +199,7 @@ static int swap_one(struct datapath *dp, const char *name, struct swapped **list
 	if (old < 0)
 		return because(old, why, why_len, "finding the program of %s: %s", path, strerror(-old));
 	r = link_renew(dp, link, &info);
-	if (r == -ENOENT) /* egress, but no UDP service is left: datapath_attach_sockops() removes it */
+	if (r == -ENOENT) /* programs of turns, which this kernel refuses us: datapath_attach_sockops() removes it */
 		return 0;
 	if (r < 0)
 		return because(r, why, why_len, "replacing the program of %s: %s", path, strerror(-r));

@@ -180,11 +180,11 @@ static int bring_up(struct datapath *dp, const struct datapath_options *options,
 	r = map_tables(dp);
 	if (r < 0)
 		return because(r, why, why_len, "mapping the tables: %s", strerror(-r));
-	if (dp->udp) {
-		r = programs_load_egress(dp, why, why_len);
-		if (r < 0)
-			return r;
-	}
+	r = programs_load_turns(dp, dp->modes.no_turns_why, sizeof(dp->modes.no_turns_why));
+	dp->modes.no_turns = r < 0;
+	if (r < 0 && dp->udp)
+		return because(r, why, why_len, "a UDP service needs to see its answers: %.400s",
+			       dp->modes.no_turns_why);
 	if (dp->plan != PLAN_ADOPT) {
 		r = fill_control(dp);
 		if (r < 0)
@@ -280,8 +280,8 @@ void datapath_close(struct datapath **pdp)
 	mapping_close(&dp->old_sources);
 	for (int i = 0; i < MAP_COUNT; i++)
 		mapping_close(&dp->mappings[i]);
-	if (dp->egress_skel)
-		sluice_bpf__destroy(dp->egress_skel);
+	if (dp->turns_skel)
+		sluice_bpf__destroy(dp->turns_skel);
 	if (dp->skel)
 		sluice_bpf__destroy(dp->skel);
 	maps_close(&dp->maps);

@@ -148,6 +148,20 @@ static int use_maps(struct datapath *dp, const struct datapath_options *options)
 	return 0;
 }
 
+/* The programs of turns.bpf.c and no others, or all but these. */
+static void set_turns_autoload(struct sluice_bpf *skel, bool turns)
+{
+	struct bpf_program *prog;
+
+	bpf_object__for_each_program(prog, skel->obj)
+	{
+		bool times = prog == skel->progs.slc_ingress || prog == skel->progs.slc_egress;
+
+		if (turns || times)
+			bpf_program__set_autoload(prog, turns && times);
+	}
+}
+
 static int open_and_load(struct datapath *dp, const struct datapath_options *options, bool gate, bool frags)
 {
 	struct bpf_program *xdp[2];
@@ -164,10 +178,9 @@ static int open_and_load(struct datapath *dp, const struct datapath_options *opt
 	xdp[1] = dp->skel->progs.slc_xdp;
 	dp->xdp = xdp[gate];
 	bpf_program__set_autoload(xdp[!gate], false);
-	bpf_program__set_autoload(dp->skel->progs.slc_egress, false); /* by itself, when a UDP service needs it */
+	set_turns_autoload(dp->skel, false); /* by themselves: without them the rest works */
 	dp->skel->rodata->slc_frags = frags;
-	dp->skel->rodata->slc_egress_cookie =
-		libbpf_probe_bpf_helper(BPF_PROG_TYPE_CGROUP_SKB, BPF_FUNC_get_netns_cookie, NULL) == 1;
+	dp->skel->rodata->slc_tcp_fields = gate; /* the same BTF */
 	if (frags)
 		bpf_program__set_flags(dp->xdp, bpf_program__flags(dp->xdp) | BPF_F_XDP_HAS_FRAGS);
 	r = use_maps(dp, options);
@@ -209,17 +222,17 @@ int programs_load(struct datapath *dp, const struct datapath_options *options, c
 	return build_id(dp);
 }
 
-int programs_load_egress(struct datapath *dp, char *why, size_t why_len)
+int programs_load_turns(struct datapath *dp, char *why, size_t why_len)
 {
 	libbpf_print_fn_t before = libbpf_set_print(keep_message);
 	struct sluice_bpf *skel = programs_open(dp);
-	struct bpf_program *prog;
 	int r = skel ? 0 : -errno;
 
 	libbpf_said[0] = '\0';
 	if (r == 0) {
-		bpf_object__for_each_program(prog, skel->obj)
-			bpf_program__set_autoload(prog, prog == skel->progs.slc_egress);
+		set_turns_autoload(skel, true);
+		skel->rodata->slc_egress_cookie =
+			libbpf_probe_bpf_helper(BPF_PROG_TYPE_CGROUP_SKB, BPF_FUNC_get_netns_cookie, NULL) == 1;
 		r = programs_reuse_maps(dp, skel->obj);
 	}
 	if (r == 0)
@@ -228,11 +241,10 @@ int programs_load_egress(struct datapath *dp, char *why, size_t why_len)
 	if (r < 0) {
 		if (skel)
 			sluice_bpf__destroy(skel);
-		return because(r, why, why_len, "loading the program that UDP services need: %s%s%.380s", strerror(-r),
+		return because(r, why, why_len, "loading the programs that time answers: %s%s%.380s", strerror(-r),
 			       libbpf_said[0] ? ": " : "", libbpf_said);
 	}
-	dp->egress_skel = skel;
-	dp->egress = skel->progs.slc_egress;
+	dp->turns_skel = skel;
 	return 0;
 }
 

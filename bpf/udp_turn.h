@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * udp_turn.h: answer times of UDP services, by 5-tuple: the first datagram of a flow that waits for an answer begins a
+ * turn, the first one back ends it. The table is bounded: under a flood of requests that nobody answers the oldest make
+ * room, and count as unanswered.
+ */
+#ifndef SLC_UDP_TURN_H
+#define SLC_UDP_TURN_H
+
+#include "outcome.h"
+#include "peer.h"
+
+/* flags of SLC_T_* that slc_udp_turn keeps; pressure has another bit there. */
+#define SLC_U_KEPT (SLC_T_PROVEN | SLC_T_KNOWN)
+
+static __always_inline __u32 slc_udp_flags(const struct slc_udp_turn *turn)
+{
+	return (turn->flags & SLC_U_KEPT) | (turn->flags & SLC_U_PRESSURE ? SLC_T_PRESSURE : 0);
+}
+
+/* Known-good by the operator's or the controller's word, or by an answer before. */
+static __always_inline __u32 slc_udp_grade(const struct slc_peer *peer, __u64 now)
+{
+	struct slc_known_key key = {.uid = peer->policy->uid};
+	const struct slc_known *known = NULL;
+	const struct slc_cold *cold;
+
+	__builtin_memcpy(key.addr, &peer->key, sizeof(key.addr));
+	if (peer->control->flags & SLC_F_KNOWN)
+		known = bpf_map_lookup_elem(&slc_known, &key);
+	if (known && now < known->until_ns)
+		return SLC_T_PROVEN | SLC_T_KNOWN;
+	cold = slc_cold_find(peer->control, peer->source);
+	return cold && cold->good ? SLC_T_PROVEN : 0;
+}
+
+/*
+ * A request. One that waits already keeps its time, unless it has been counted as unanswered: a client that asks again
+ * begins anew then.
+ */
+static __always_inline void slc_udp_asked(const struct slc_desk *desk, const struct slc_peer *peer, __u64 flow)
+{
+	const struct slc_udp_turn *waiting = bpf_map_lookup_elem(&slc_udp_turns, &flow);
+	struct slc_udp_turn turn = {.begun_ns = desk->now, .state = peer->state, .cell = peer->source >> 56};
+
+	if (waiting && desk->now - waiting->begun_ns < desk->measure->timeout_ns)
+		return;
+	turn.generation = slc_generation_now(peer->state);
+	turn.flags = slc_udp_grade(peer, desk->now);
+	if (slc_under_pressure(peer->state, desk->now))
+		turn.flags |= SLC_U_PRESSURE;
+	if (bpf_map_update_elem(&slc_udp_turns, &flow, &turn, waiting ? BPF_ANY : BPF_NOEXIST))
+		return; /* its copy on another CPU came first */
+	if (!waiting)
+		__sync_fetch_and_add(&desk->signals->turns_begun, 1);
+	slc_started(desk, slc_udp_flags(&turn), turn.cell);
+}
+
+static __always_inline void slc_udp_answer(const struct slc_desk *desk, const struct slc_peer *peer, __u64 flow)
+{
+	const struct slc_udp_turn *waiting = bpf_map_lookup_elem(&slc_udp_turns, &flow);
+	struct slc_udp_turn turn;
+	struct slc_cold *cold;
+	__u32 kind, flags;
+	__u64 took;
+
+	if (!waiting)
+		return;
+	turn = *waiting;
+	if (bpf_map_delete_elem(&slc_udp_turns, &flow)) /* another CPU sends the second half of this answer */
+		return;
+	took = desk->now - turn.begun_ns;
+	flags = slc_udp_flags(&turn);
+	kind = slc_answer_kind(desk, took);
+	slc_answer_note(desk);
+	slc_dist_add(&desk->signals->latency, took);
+	slc_finished(desk, flags, turn.cell, turn.begun_ns);
+	slc_outcome_file(desk, flags, turn.cell, turn.generation, kind);
+	__sync_fetch_and_add(&desk->signals->turns_ended, 1);
+	if (kind == SLC_OUT_late)
+		return;
+	cold = slc_cold_get(peer->control, peer->source, &peer->key, peer->policy->uid, desk->now);
+	if (cold)
+		slc_cold_good(cold, 1, desk->now);
+}
+
+#endif /* SLC_UDP_TURN_H */
