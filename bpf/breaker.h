@@ -81,14 +81,14 @@ static __always_inline int slc_ticket_take(struct slc_attempt *a, struct slc_pro
 	return SLC_NEXT;
 }
 
-/* A SYN that comes again and holds a slot still passes by it. */
+/* A SYN that comes again and holds a slot still passes by it, and so does each datagram of a flow that does. */
 SLC_STAGE_FN int slc_ticket_ask(struct xdp_md *ctx, struct slc_attempt *a)
 {
 	struct slc_probe *probe = slc_probe_of(a->state);
 
 	if (!probe || !a->decision)
 		return SLC_NEXT;
-	if (a->repeat && slc_probe_find(probe, slc_ticket_word(a)) < SLC_PROBE_NONE)
+	if ((a->repeat || a->pkt.proto != SLC_PROTO_TCP) && slc_probe_find(probe, slc_ticket_word(a)) < SLC_PROBE_NONE)
 		return SLC_NEXT;
 	if ((a->policy->flags & SLC_P_DYED && !slc_dyed(ctx, a, probe)) || slc_ticket_take(a, probe) != SLC_NEXT)
 		REFUSE(a, circuit_open);
@@ -121,6 +121,24 @@ SLC_STAGE_FN void slc_ticket_return(const struct slc_attempt *a)
 	slot = &probe->slot[a->ticket & (SLC_PROBES - 1)].word;
 	if (__sync_val_compare_and_swap(slot, ticket, 0) == ticket)
 		__sync_fetch_and_add(&probe->returned, 1);
+}
+
+/*
+ * A datagram has no handshake, and is the request: its ticket is a probe that owes an answer at once, and has failed
+ * when none has come for `timeout`.
+ */
+SLC_STAGE_FN void slc_ticket_of_datagram(const struct slc_attempt *a)
+{
+	__u32 state = a->state, slot;
+	const struct slc_measure *measure = bpf_map_lookup_elem(&slc_measure, &state);
+	struct slc_probe *probe = slc_probe_of(state);
+	__u64 ticket = slc_ticket_word(a), deadline;
+
+	if (!probe || !measure)
+		return;
+	deadline = a->now + measure->timeout_ns;
+	slot = slc_probe_established(probe, ticket, deadline);
+	slc_probe_move(probe, slot, ticket, SLC_SLOT_owed, deadline);
 }
 
 #endif /* SLC_BREAKER_H */

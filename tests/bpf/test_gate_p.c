@@ -347,6 +347,53 @@ static void test_head_age(void **state)
 	net_close(l);
 }
 
+/* What the last pass wrote down: the newest record there is. */
+static union slc_flow_head newest_flow(void)
+{
+	const struct slc_flow *newest = NULL;
+
+	for (uint32_t set = 0; set < rig->control->flow_sets; set++) {
+		for (int w = 0; w < SLC_FLOW_WAYS; w++) {
+			const struct slc_flow *flow = &rig->flows[set].way[w];
+
+			if (flow->head.passes && (!newest || flow->last_ns > newest->last_ns))
+				newest = flow;
+		}
+	}
+	assert_non_null(newest);
+	return newest->head;
+}
+
+/* Admitted while the head of the queue is older than `target`: under pressure. */
+static void test_pressure_is_head_age_over_target(void **state)
+{
+	int l;
+
+	(void)state;
+	if (!sockops) {
+		print_message("probe: no cgroup2, or sockops cannot be attached there\n");
+		skip();
+	}
+	l = LISTEN(.addr = SERVER4, .port = 443, .backlog = 100);
+	web.target_ns = 50 * NS_PER_MS;
+	web.max_wait_ns = 10 * NS_PER_S;
+	rig_replace_policy(rig, &web, SERVER4, 443);
+	rig_generation(rig, slot, 6);
+	assert_false(REFUSED(.dport = 443));
+	assert_int_equal(newest_flow().pressure, 0);
+	net_fill(SERVER4, 443, 1);
+	assert_false(REFUSED(.dport = 443));
+	assert_int_equal(newest_flow().pressure, 0);
+	usleep(70000);
+	assert_false(REFUSED(.dport = 443));
+	assert_int_equal(newest_flow().pressure, 1);
+	assert_int_equal(newest_flow().generation, 6);
+	net_accept_all(l);
+	assert_false(REFUSED(.dport = 443));
+	assert_int_equal(newest_flow().pressure, 0);
+	net_close(l);
+}
+
 /* Ages are per listener: a stalled one does not make the other look old. */
 static void test_c64_head_age_is_per_listener(void **state)
 {
@@ -635,6 +682,36 @@ static void test_time_wait_is_looked_through(void **state)
 	net_close(l);
 }
 
+/* Nobody listens where somebody did: an outcome, once per source and second; not where there is a socket of any kind. */
+static void test_nobody_listens_any_more(void **state)
+{
+	const __u64 *filed = &rig->signals[slot].outcomes[SLC_ROW_even][SLC_OUT_no_listener];
+	int l = LISTEN(.addr = SERVER4, .port = 443, .backlog = 10), fd, served;
+
+	(void)state;
+	decision.flags = SLC_D_LISTENED;
+	decide();
+	assert_false(REFUSED(.dport = 443));
+	fd = net_connect(CLIENT4, 45001, SERVER4, 443, 1000);
+	assert_true(fd >= 0);
+	served = accept4(l, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(served >= 0);
+	net_close(l);
+	expect(rig, ATTEMPT(.from = CLIENT4, .sport = 45001), XDP_PASS, SLC_admitted); /* a SYN inside a connection */
+	assert_int_equal(*filed, 0);
+	close(fd);
+	close(served);
+	assert_false(REFUSED(.dport = 443));
+	assert_int_equal(*filed, 1);
+	assert_false(REFUSED(.dport = 443, .link = LINK_IP6, .to = SERVER6));
+	assert_int_equal(*filed, 2);
+	l = LISTEN(.addr = SERVER4, .port = 443, .backlog = 10);
+	usleep(1000000);
+	assert_false(REFUSED(.dport = 443));
+	assert_int_equal(*filed, 2);
+	net_close(l);
+}
+
 /* No listener, or a connection that exists: the gate says that it cannot see and lets the kernel answer. */
 static void test_blind_spots_are_counted(void **state)
 {
@@ -858,6 +935,7 @@ int main(void)
 		ROW(test_admitted_within_h_counts),
 		ROW(test_prediction_outlives_the_lease),
 		ROW(test_head_age),
+		ROW(test_pressure_is_head_age_over_target),
 		ROW(test_c64_head_age_is_per_listener),
 		ROW(test_wait_of_a_newcomer),
 		ROW(test_c61_half_open_passes_under_pressure),
@@ -869,6 +947,7 @@ int main(void)
 		ROW(test_c72_swapped_ports),
 		ROW(test_time_wait_is_looked_through),
 		ROW(test_blind_spots_are_counted),
+		ROW(test_nobody_listens_any_more),
 		ROW(test_c73_fast_open),
 		ROW(test_c74_mp_join_to_a_plain_listener),
 		ROW(test_c74_mp_join_to_an_mptcp_listener),

@@ -806,6 +806,25 @@ static void test_the_binding_term_names_the_reason(void **state)
 	assert_int_equal(counted(web, SLC_shed), 40);
 }
 
+/* A dry run of the ladder takes the law's cut away, not the configured total, and counts what the law would refuse. */
+static void test_dry_run_of_a_law(void **state)
+{
+	struct slc_policy p;
+	struct slc_decision_half d = rig_decision();
+	uint16_t web = classed(&p, 100);
+
+	(void)state;
+	p.dry = 1u << SLC_STAGE_ladder;
+	rig_replace_policy(rig, &p, SERVER4, 443);
+	d.flags = SLC_D_TOTAL;
+	d.total_interval16 = p.total_interval16 * 10;
+	rig_decide(rig, web, &d);
+	assert_int_equal(flood(0x0a010000, 150, 443), 100);
+	assert_int_equal(counted(web, SLC_service_rate), 50);
+	assert_int_equal(counted_dry(web, SLC_shed), 140);
+	assert_int_equal(counted(web, SLC_shed), 0);
+}
+
 /* --- open connections -------------------------------------------------------------------------------------------------------------- */
 
 static void test_source_concurrency(void **state)
@@ -1398,6 +1417,7 @@ int main(void)
 		ROW(test_minimum_share),
 		ROW(test_refusals_burn_no_total_token),
 		ROW(test_the_binding_term_names_the_reason),
+		ROW(test_dry_run_of_a_law),
 		ROW(test_source_concurrency),
 		ROW(test_bulkhead),
 		ROW(test_deny_orders_and_their_time),
