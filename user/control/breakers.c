@@ -381,10 +381,18 @@ static void log_event(struct service *service, const struct breaker_event *event
 		 event->enforced ? "" : ", metrics only", event->generation, figures);
 }
 
+/* An order acts in either mode. */
+static bool is_forced(enum breaker_state state)
+{
+	return state == BREAKER_forced_open || state == BREAKER_forced_closed;
+}
+
 static void note_event(struct daemon *d, struct service *service, const struct override *order,
-		       const struct breaker_event *event)
+		       struct breaker_event *event)
 {
 	json_t *by = NULL;
+
+	event->enforced |= is_forced(event->to);
 
 	if (order)
 		by = json_pack("{s:I, s:s, s:I}", "id", (json_int_t)order->id, "reason", order->reason, "by_uid",

@@ -135,6 +135,14 @@ static void take_out(struct overrides *list, size_t i)
 	list->count--;
 }
 
+/* For the log. */
+static const char *kind_text(const struct override *o)
+{
+	if (o->kind != OVERRIDE_breaker)
+		return override_kind_names[o->kind];
+	return o->open ? "breaker open" : "breaker close";
+}
+
 void overrides_supersede(struct daemon *d)
 {
 	for (size_t i = 0; i < d->overrides.count;) {
@@ -150,8 +158,7 @@ void overrides_supersede(struct daemon *d)
 		}
 		take_out(&d->overrides, i);
 		journal_order_delete(d->journal, o->id);
-		log_info("override %u (%s %s) is replaced by a newer one", o->id, override_kind_names[o->kind],
-			 o->subject);
+		log_info("override %u (%s %s) is replaced by a newer one", o->id, kind_text(o), o->subject);
 		override_free(o);
 	}
 }
@@ -178,8 +185,7 @@ static void settle(struct daemon *d, struct override *o)
 	if (!err)
 		return;
 	snprintf(o->inactive, sizeof(o->inactive), "%.*s", (int)sizeof(o->inactive) - 1, problem.message);
-	log_warning("override %u (%s %s) does not act: %s", o->id, override_kind_names[o->kind], o->subject,
-		    problem.message);
+	log_warning("override %u (%s %s) does not act: %s", o->id, kind_text(o), o->subject, problem.message);
 }
 
 void overrides_refresh(struct daemon *d)
@@ -246,7 +252,7 @@ void overrides_expire(struct daemon *d, uint64_t now_ns)
 		if (override_push(d, o, &problem))
 			log_warning("override %u ended: %s", o->id, problem.message);
 		journal_order_delete(d->journal, o->id);
-		log_info("override %u (%s %s) ended", o->id, override_kind_names[o->kind], o->subject);
+		log_info("override %u (%s %s) ended", o->id, kind_text(o), o->subject);
 		override_free(o);
 	}
 }
@@ -312,8 +318,7 @@ int overrides_add(struct daemon *d, struct override *template, const struct over
 		return err;
 	}
 	overrides_supersede(d);
-	log_info("override %u: %s %s by uid %u: %s", o->id, override_kind_names[o->kind], o->subject, o->by_uid,
-		 o->reason);
+	log_info("override %u: %s %s by uid %u: %s", o->id, kind_text(o), o->subject, o->by_uid, o->reason);
 	*ret_override = o;
 	return 0;
 }
@@ -333,7 +338,7 @@ int overrides_release(struct daemon *d, uint32_t id, struct problem *problem)
 					  "override %u is released, but the journal cannot be written: "
 					  "it would return with the next start",
 					  id);
-		log_info("override %u (%s %s) released", id, override_kind_names[o->kind], o->subject);
+		log_info("override %u (%s %s) released", id, kind_text(o), o->subject);
 		override_free(o);
 		return err;
 	}
