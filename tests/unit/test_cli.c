@@ -951,7 +951,7 @@ static void test_c89_no_samples_are_a_dash(void **state)
 	assert_has(text, "visibility  bytes: when an answer begins");
 	assert_has(text, "TLS and HTTP/2");
 	assert_has(text, "turns       request-response, 3 in flight, 9 begun, 6 ended\n");
-	assert_has(text, "segments sent again 5, clients that came back after a refusal 0\n");
+	assert_has(text, "segments sent again 5, SYNs sent again 0\n");
 	assert_has(text, "health      60 s: unknown (too few outcomes); 5 min: 97 %, error 0.01, queue 0.25\n");
 	assert_null(strstr(text, "-1"));
 	assert_narrow(text, 100);

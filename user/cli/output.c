@@ -167,6 +167,8 @@ const char *milliseconds_text(const json_t *value, char buf[FIGURE])
 
 	if (!json_is_number(value))
 		snprintf(buf, FIGURE, "-");
+	else if (ms < 0.1 && ms > 0)
+		snprintf(buf, FIGURE, "%.3f ms", ms);
 	else if (ms < 10 && ms > 0)
 		snprintf(buf, FIGURE, "%.1f ms", ms);
 	else if (ms < 1000)

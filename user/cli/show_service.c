@@ -232,10 +232,10 @@ static void print_listen(const json_t *service)
 	putchar('\n');
 }
 
-/* Members that are the daemon's own affair; --json has them. */
+/* Members that are the daemon's own affair, or have a line of their own; --json has them. */
 static bool is_internal(const char *key)
 {
-	static const char *const keys[] = {"uid", "state", "sets", "classes", "slices", "slice_shift"};
+	static const char *const keys[] = {"uid", "state", "sets", "classes", "slices", "slice_shift", "breaker"};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		if (!strcmp(keys[i], key))
@@ -379,6 +379,7 @@ static void print_service(const json_t *service)
 	print_listen(service);
 	print_group("limits", json_object_get(service, "limits"));
 	print_group("policy", json_object_get(service, "policy"));
+	print_group("rules", json_object_get(json_object_get(service, "policy"), "breaker"));
 	print_group("controller", json_object_get(service, "decision"));
 	print_facts(service);
 	print_breaker_facts(service);

@@ -141,7 +141,7 @@ static void print_turns(const json_t *service)
 	if (has_number(service, "retransmits"))
 		printf("\n            segments sent again %s", count_at(service, "retransmits", count));
 	if (has_number(service, "repeats"))
-		printf(", clients that came back after a refusal %s", count_at(service, "repeats", count));
+		printf(", SYNs sent again %s", count_at(service, "repeats", count));
 	putchar('\n');
 }
 
