@@ -289,7 +289,8 @@ static void a_healthy_service_is_not_under_pressure(void **state)
 {
 	static const struct {
 		unsigned int rate, capacity, delay_ms;
-	} rows[] = {{1, 50, 150}, {10, 200, 150}, {100, 200, 0}, {180, 200, 0}, {1000, 2000, 20}, {1000, 2000, 150}};
+	} rows[] = {{1, 50, 150},  {3, 50, 150},     {10, 200, 150},   {100, 200, 0},
+		    {180, 200, 0}, {1000, 2000, 20}, {1000, 2000, 150}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
