@@ -8,6 +8,7 @@ not 0, and every map that the user side writes dumps the same before and after.
 import http.server
 import json
 import os
+import re
 import signal
 import socket
 import socketserver
@@ -18,7 +19,7 @@ import urllib.parse
 
 import pytest
 
-from rig import BUILD, SERVICE_V4, Namespace, command, wait_for
+from rig import BUILD, ROOT, SERVICE_V4, Namespace, command, wait_for
 
 CTL = BUILD / "sluicectl"
 TO = f"{SERVICE_V4}:8080"
@@ -465,6 +466,45 @@ def test_an_event_reader_that_never_reads(lab, sluice):
                 one.wait()
         if read_end >= 0:
             os.close(read_end)
+
+
+# --- what README says --------------------------------------------------------------------------------------------------
+
+
+def readme_tables():
+    """First cells of every table row: the names between backticks."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?) \| (.*?) \|", text, re.M)
+    return {name: second for first, second in rows for name in re.findall(r"`(\w+)`", first)}, text
+
+
+def test_readme_has_every_outcome_with_its_class():
+    documented, text = readme_tables()
+    outcomes = re.findall(r'X\((\w+), (SUCCESS|FAILURE|NEUTRAL), "(.*?)"\)', (ROOT / "maps/outcomes.h").read_text(encoding="utf-8"))
+    assert len(outcomes) > 10
+    assert not [row for row in outcomes if f"| `{row[0]}` | {row[1].lower()} | {row[2]} |" not in text]
+    rules = re.findall(r'X\((\w+), 1, ".*?"\)', (ROOT / "user/decide/breaker_transitions.h").read_text(encoding="utf-8"))
+    assert len(rules) == 6 and not [rule for rule in rules if rule not in documented]
+
+
+def test_readme_has_every_member_of_an_event(lab, sluice):
+    """And of a service what the API promises is there, before anything was seen: null or 0, never -1."""
+    sluice.ctl("deny", "198.18.0.0/15", "--reason", "x")
+    lab.clients(TO, "good=198.18.0.1/2@5", seconds=1).result()
+    sluice.ctl("breaker", "open", "app", "--reason", "x")
+    events = [json.loads(line) for line in ctl("events", "--json", sluice=sluice).stdout.splitlines()]
+    assert {"sluice.breaker.v1", "sluice.refusal.v1"} == {e["schema"] for e in events}
+    documented, _ = readme_tables()
+    ports = {"source_port", "destination_port"}  # "ports" in README
+    assert not {key for e in events for key in e} - set(documented) - ports
+    service = json.loads(ctl("service", "show", "other", "--json", sluice=sluice).stdout)
+    assert {"success", "failure", "neutral", "by_kind"} <= set(service["outcomes"])
+    assert {"p50", "p95", "p99", "samples"} <= set(service["latency_ms"]) and service["latency_ms"]["p99"] is None
+    assert {"state", "rule", "generation", "probes", "mode", "figures"} <= set(service["breaker"])
+    assert service["breaker"]["mode"] == "metrics" and service["visibility"] in ("bytes", "none")
+    assert "-1" not in json.dumps([service[k] for k in ("outcomes", "latency_ms", "breaker", "health", "turns")])
+    text = ctl("service", "show", "other", sluice=sluice).stdout
+    assert "breaker closed" in text and "metrics-only" in text and "answer, 60 s" in text
 
 
 # --- drain -------------------------------------------------------------------------------------------------------------

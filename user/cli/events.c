@@ -230,6 +230,8 @@ static int ask_once(struct feed *feed, bool wait)
 	if (err == -ECANCELED)
 		return err;
 	if (!err && answer.status != 200 && answer.status != 503) {
+		if (feed->inv->values[OPT_json])
+			print_json(answer.body);
 		print_answer_fault(stderr, answer.body, answer.status);
 		http_release(&answer);
 		return 1;
