@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* test_baseline: what is learned from a healthy service, and that nothing is from one that is not. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/dice.h"
+#include "user/decide/baseline.h"
+
+#define MS 1000000ULL
+#define S 1000000000ULL
+
+static struct service {
+	struct baseline baseline;
+	struct baseline_watch watch;
+	uint64_t now_ns, answered;
+	struct tally tally;
+	bool disturbed;
+	struct slc_dist kernel;
+	struct dist_window *window; /* 10 s */
+	bool well;
+} service;
+
+static void start(void)
+{
+	dist_window_free(&service.window);
+	memset(&service, 0, sizeof(service));
+	service.now_ns = 100 * S + dice(S);
+	service.window = dist_window_new(1 * S, 10);
+	dist_window_take(service.window, &service.kernel, service.now_ns);
+}
+
+static void tick(unsigned int answers, uint64_t ns)
+{
+	struct dist_counts latency;
+
+	service.now_ns += 100 * MS;
+	for (unsigned int i = 0; i < answers; i++) {
+		uint64_t took = ns / 2 + dice(ns);
+
+		service.kernel.bin[dist_bin(took)]++;
+		service.kernel.sum_ns += took;
+	}
+	service.answered += answers;
+	dist_window_take(service.window, &service.kernel, service.now_ns);
+	dist_window_sum(service.window, service.now_ns, &latency);
+	struct baseline_input input = {
+		.now_ns = service.now_ns,
+		.disturbed = service.disturbed,
+		.tally = &service.tally,
+		.failure_rate = 5000,
+		.answered = service.answered,
+		.latency = &latency,
+	};
+	service.well = baseline_tick(&service.baseline, &service.watch, &input);
+}
+
+static void run(unsigned int seconds, unsigned int rate, uint64_t ns)
+{
+	for (unsigned int i = 0; i < seconds * 10; i++)
+		tick(rate / 10, ns);
+}
+
+static void assert_near(double got, double want, double part)
+{
+	if (fabs(got - want) > part * want)
+		fail_msg("%.4g is not %.4g", got, want);
+}
+
+static void a_healthy_service(void **state)
+{
+	const struct baseline *b = &service.baseline;
+
+	(void)state;
+	start();
+	run(9, 200, 100 * MS);
+	assert_false(service.well);
+	assert_int_equal(b->windows, 0);
+	assert_false(b->has_rate);
+	run(2, 200, 100 * MS);
+	assert_true(service.well);
+	assert_int_equal(b->windows, 1);
+	assert_near(b->p95_ns, 145 * MS, .03); /* uniform in 50 to 150 ms */
+	assert_near(b->mean_ns, 100 * MS, .02);
+	assert_true(b->has_p99);
+	assert_near(b->p99_ns, 149 * MS, .03);
+	assert_near(b->rate, 200, .01);
+	run(600, 200, 100 * MS);
+	assert_int_equal(b->windows, 61);
+	assert_near(b->p95_ns, 145 * MS, .02);
+}
+
+/* Half of a lasting change in 22 stretches; the healthy rate and P99 are those of the last one. */
+static void slow_to_learn(void **state)
+{
+	const struct baseline *b = &service.baseline;
+
+	(void)state;
+	start();
+	run(400, 200, 40 * MS);
+	run(220, 100, 80 * MS);
+	assert_near(b->mean_ns, 60 * MS, .04);
+	assert_near(b->p95_ns, 87 * MS, .05);
+	assert_near(b->p99_ns, 119 * MS, .03);
+	assert_near(b->rate, 100, .01);
+}
+
+static void disturbed(void)
+{
+	service.disturbed = true;
+}
+
+static void failing(void)
+{
+	service.tally = (struct tally){.outcomes = 100, .failures = 25, .has_rate = true, .failure_rate = .25};
+}
+
+static void nothing_is_learned_while_it_is_not_well(void **state)
+{
+	static void (*const faults[])(void) = {disturbed, failing};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct baseline before;
+
+		start();
+		run(100, 200, 50 * MS);
+		before = service.baseline;
+		faults[i]();
+		run(300, 50, 900 * MS);
+		assert_false(service.well);
+		assert_memory_equal(&service.baseline, &before, sizeof(before));
+		service.disturbed = false;
+		service.tally = (struct tally){.outcomes = 100, .failures = 24, .has_rate = true, .failure_rate = .24};
+		run(9, 200, 50 * MS);
+		assert_false(service.well);
+		assert_memory_equal(&service.baseline, &before, sizeof(before));
+		run(2, 200, 50 * MS);
+		assert_true(service.well);
+		assert_int_equal(service.baseline.windows, before.windows + 1);
+		assert_near(service.baseline.p95_ns, before.p95_ns, .02); /* nothing of the bad time is in the window */
+	}
+}
+
+static void a_start_inside_a_storm_learns_nothing(void **state)
+{
+	(void)state;
+	start();
+	service.disturbed = true;
+	run(300, 200, 900 * MS);
+	assert_int_equal(service.baseline.windows, 0);
+	assert_int_equal(baseline_base_ns(&service.baseline, 120 * MS, 400 * MS), 120 * MS);
+}
+
+/* One refusal in nine seconds is enough. */
+static void one_disturbed_tick_in_each_stretch(void **state)
+{
+	(void)state;
+	start();
+	for (int i = 0; i < 20; i++) {
+		run(9, 200, 50 * MS);
+		service.disturbed = true;
+		tick(20, 50 * MS);
+		service.disturbed = false;
+	}
+	assert_int_equal(service.baseline.windows, 0);
+	assert_false(service.baseline.has_rate);
+}
+
+static void few_answers(void **state)
+{
+	struct baseline before;
+
+	(void)state;
+	start();
+	for (int i = 0; i < 1000; i++)
+		tick(i % 10 == 0, 50 * MS); /* ten in each stretch */
+	assert_int_equal(service.baseline.windows, 0);
+	assert_false(service.baseline.has_p99);
+	assert_true(service.baseline.has_rate);
+	assert_near(service.baseline.rate, 1, .1);
+	for (int i = 0; i < 300; i++)
+		tick(i % 3 == 0, 50 * MS);
+	assert_int_equal(service.baseline.windows, 0);
+	assert_true(service.baseline.has_p99);
+	before = service.baseline;
+	run(100, 0, 0); /* at rest it forgets nothing */
+	assert_true(service.well);
+	run(12, 0, 0);
+	assert_memory_equal(&service.baseline, &before, sizeof(before));
+}
+
+static void a_gap_starts_over(void **state)
+{
+	(void)state;
+	start();
+	run(8, 200, 50 * MS);
+	service.now_ns += 30 * S;
+	run(8, 200, 50 * MS);
+	assert_int_equal(service.baseline.windows, 0);
+	service.answered = 0; /* another life */
+	run(8, 200, 50 * MS);
+	assert_int_equal(service.baseline.windows, 0);
+	service.now_ns -= 50 * S;
+	run(8, 200, 50 * MS);
+	assert_int_equal(service.baseline.windows, 0);
+	run(3, 200, 50 * MS);
+	assert_int_equal(service.baseline.windows, 1);
+}
+
+static void base_of_risk(void **state)
+{
+	struct baseline b = {0};
+
+	(void)state;
+	assert_int_equal(baseline_base_ns(&b, 200 * MS, 400 * MS), 200 * MS);
+	assert_int_equal(baseline_base_ns(&b, 300 * MS, 400 * MS), 200 * MS);
+	b = (struct baseline){.windows = 1, .p95_ns = 30 * MS};
+	assert_int_equal(baseline_base_ns(&b, 200 * MS, 400 * MS), 30 * MS);
+	b.p95_ns = 3000 * MS;
+	assert_int_equal(baseline_base_ns(&b, 10 * MS, 400 * MS), 200 * MS);
+}
+
+static int finish(void **state)
+{
+	(void)state;
+	dist_window_free(&service.window);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_healthy_service),
+		cmocka_unit_test(slow_to_learn),
+		cmocka_unit_test(nothing_is_learned_while_it_is_not_well),
+		cmocka_unit_test(a_start_inside_a_storm_learns_nothing),
+		cmocka_unit_test(one_disturbed_tick_in_each_stretch),
+		cmocka_unit_test(few_answers),
+		cmocka_unit_test(a_gap_starts_over),
+		cmocka_unit_test(base_of_risk),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, finish);
+}
