@@ -203,12 +203,14 @@ static void a_gap_starts_over(void **state)
 	run(8, 200, 50 * MS);
 	service.now_ns += 30 * S;
 	run(8, 200, 50 * MS);
+	assert_false(service.baseline.has_rate);
 	assert_int_equal(service.baseline.windows, 0);
 	service.answered = 0; /* another life */
 	run(8, 200, 50 * MS);
 	assert_int_equal(service.baseline.windows, 0);
 	service.now_ns -= 50 * S;
 	run(8, 200, 50 * MS);
+	assert_false(service.baseline.has_rate);
 	assert_int_equal(service.baseline.windows, 0);
 	run(3, 200, 50 * MS);
 	assert_int_equal(service.baseline.windows, 1);

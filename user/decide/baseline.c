@@ -10,7 +10,7 @@ static bool is_well(const struct baseline_watch *watch, const struct baseline_in
 
 	if (input->disturbed || input->answered < watch->answered)
 		return false;
-	if (input->now_ns < watch->tick_ns || input->now_ns - watch->tick_ns > BASELINE_GAP_NS)
+	if (input->now_ns - watch->tick_ns > BASELINE_GAP_NS) /* so is a clock that went back */
 		return false;
 	return !tally->has_rate || tally->failure_rate * 2 * WHOLE < input->failure_rate;
 }
