@@ -437,6 +437,31 @@ def test_follow_sees_the_breaker(sluice, following):
     assert other.lines == []
 
 
+def test_a_trip_is_told_with_its_figures(lab, following):
+    """The service resets everything: the rule and its figures in the event, in the first sentence, and a word in lists."""
+    faulty = lab.faulty(TO)
+    breaker = {"open": {"base": "20s", "cap": "40s", "jitter": "none"}}
+    service = {"name": "app", "listen": [TO], "slow_after": "200ms", "timeout": "1s", "breaker": breaker}
+    sluice = lab.sluice({"known": {"turns": 3, "over": "1s"}, "services": [service]})
+    follow = following(sluice.socket, "--kind", "breaker", inside=sluice.namespace.inside())
+    load = lab.clients(TO, "good=198.18.0.1/40@5", seconds=10)
+    time.sleep(4)
+    text = ctl("service", "show", "app", sluice=sluice).stdout
+    assert text.startswith("app: nothing is refused now") and "breaker closed since" in text and "  answered " in text
+    assert re.search(r"answer, 60 s +[\d.]+ ms", text), "percentiles"
+    faulty.order("reset")
+    line = follow.has(1, 8)[0]
+    assert re.search(r"breaker closed -> open: (fast|long) rule, \d+ of \d+ .*outcomes.* failed \(\d+ %\) from \d+ of \d+ sources, probes", line)
+    text = ctl("service", "show", "app", sluice=sluice).stdout
+    figures = re.search(r"(fast|long) rule, \d+ of \d+ [a-z ]+ failed \(\d+ %", line)[0]
+    assert text.startswith("app: breaker OPEN since") and figures in text.splitlines()[0], (figures, text)
+    assert "opens at 50%" in text.splitlines()[0] and "probes in 1" in text.splitlines()[0]
+    assert "RST by the service" in text
+    row = ctl("service", "list", sluice=sluice).stdout.splitlines()[1]
+    assert " OPEN " in row and re.search(r"\d/[\d.]+ ms", row), row
+    load.stop()
+
+
 def test_an_event_reader_that_never_reads(lab, sluice):
     """Its pipe is full and it stands still; the daemon, its lease and every other reader go on."""
     read_end, write_end = os.pipe()
