@@ -20,6 +20,7 @@
 #include "user/cli/output.h"
 #include "user/cli/signals.h"
 #include "user/control/order_text.h"
+#include "user/decide/breaker_transitions.h"
 
 #define WORDS 24
 
@@ -790,8 +791,9 @@ static void test_c88_breaker_sentences(void **state)
 		{SERVICE("{\"mode\":\"metrics\",\"state\":\"closed\",\"would\":\"open\",\"rule\":\"fast\","
 			 "\"tripped_by\":\"fast\",\"since_s\":3,\"open_left_ms\":800}"),
 		 TRIP("fast"),
-		 {"breaker would be OPEN since 3.0 s: fast rule, 100 of 100", "probes in 800 ms; metrics-only, so it "
-									      "refuses nothing"}},
+		 {"breaker would be OPEN since 3.0 s: fast rule, 100 of 100",
+		  "judged again in 800 ms; metrics-only, so it "
+		  "refuses nothing"}},
 		{SERVICE("{\"mode\":\"metrics\",\"state\":\"closed\",\"would\":\"closed\",\"rule\":\"none\","
 			 "\"since_s\":3,\"figures\":" FIGURES(TALLY(420, 3, 0.0071), TALLY(100, 0, 0)) "}"),
 		 NULL,
@@ -826,6 +828,49 @@ static void test_c88_breaker_sentences(void **state)
 		assert_null(strstr(text, "-1"));
 		assert_null(strstr(text, "nan"));
 	}
+}
+
+/* Every state and rule that there is has words of its own, and every trip rule figures. */
+static void test_every_rule_and_state_has_words(void **state)
+{
+	static const struct {
+		const char *name;
+		bool trips;
+	} rules[] = {
+#define X(name, trips, text) {#name, trips},
+		BREAKER_RULES(X)
+#undef X
+	};
+	static const char *const states[] = {
+#define X(name) #name,
+		BREAKER_STATES(X)
+#undef X
+	};
+	json_t *figures = fixture(FIGURES(TALLY(40, 30, 0.75), TALLY(100, 100, 1)));
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+		char *text = NULL;
+		size_t len;
+		FILE *out = open_memstream(&text, &len);
+
+		print_rule_figures(out, rules[i].name, figures, NULL);
+		fclose(out);
+		if ((len > 0) != rules[i].trips || !strcmp(rule_words(rules[i].name), rules[i].name))
+			fail_msg("%s: '%s', '%s'", rules[i].name, rule_words(rules[i].name), text);
+		free(text);
+	}
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+		json_t *breaker = json_pack("{s:s, s:s}", "mode", "enforce", "state", states[i]);
+		char line[128];
+
+		if (strcmp(states[i], "closed") != 0)
+			assert_true(strcmp(breaker_word(breaker), states[i]) != 0);
+		snprintf(line, sizeof(line), "{\"breaker\":{\"mode\":\"enforce\",\"state\":\"%s\"}}", states[i]);
+		assert_int_equal(strncmp(sentence_of(line, NULL), "breaker ", 8), 0);
+		json_decref(breaker);
+	}
+	json_decref(figures);
 }
 
 static void test_breaker_words(void **state)
@@ -1127,6 +1172,7 @@ int main(void)
 		cmocka_unit_test(test_status_text),
 		cmocka_unit_test(test_lists_text),
 		cmocka_unit_test(test_c88_breaker_sentences),
+		cmocka_unit_test(test_every_rule_and_state_has_words),
 		cmocka_unit_test(test_breaker_words),
 		cmocka_unit_test(test_breaker_facts_text),
 		cmocka_unit_test(test_outcomes_text),

@@ -101,6 +101,7 @@ static const struct {
 	{"probes_succeeded", "its probes succeeded", NULL},
 	{"probe_failed", "a probe failed", NULL},
 	{"half_open_over", "half-open for too long without a verdict", NULL},
+	{"recovered", "no rule holds any more", NULL},
 	{"order_open", "ordered open", NULL},
 	{"order_closed", "ordered closed", NULL},
 	{"order_over", "the order is over", NULL},
@@ -232,7 +233,8 @@ static void put_open(const json_t *service, const json_t *events)
 	if (*text_at(breaker, "held_by"))
 		printf(", and probes wait for %s, which it depends on", text_at(breaker, "held_by"));
 	else if (has_number(breaker, "open_left_ms"))
-		printf(", probes in %s", milliseconds_text(json_object_get(breaker, "open_left_ms"), left));
+		printf(", %s in %s", metrics_only(breaker) ? "judged again" : "probes",
+		       milliseconds_text(json_object_get(breaker, "open_left_ms"), left));
 	if (!metrics_only(breaker))
 		fputs("; every new connection is refused as circuit_open", stdout);
 }

@@ -52,7 +52,9 @@ static void put_breaker(FILE *out, const json_t *event)
 		free(figures);
 	}
 	if (has_number(event, "open_for_ms") && !strcmp(to, "open"))
-		fprintf(out, ", probes in %s", milliseconds_text(json_object_get(event, "open_for_ms"), buf));
+		fprintf(out, ", %s in %s",
+			json_is_false(json_object_get(event, "enforced")) ? "judged again" : "probes",
+			milliseconds_text(json_object_get(event, "open_for_ms"), buf));
 	put_order(out, json_object_get(event, "order"));
 	put_dependencies(out, json_object_get(context, "depends_on"));
 }
