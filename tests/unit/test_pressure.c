@@ -27,6 +27,7 @@ struct turn {
 	uint64_t begun_ms;
 	bool left; /* its client */
 	bool gone; /* from the service's queue as well: it watches for clients who leave */
+	bool in_tick, over_limit; /* began under pressure as the last tick had it; over its limit */
 };
 
 /* One connection per turn. A credit of 1000 is one turn of work. */
@@ -43,6 +44,7 @@ static struct plant {
 	uint64_t last_answer_ms, last_close_ms;
 	bool has_healthy_rate;
 	double healthy_rate;
+	uint64_t blamed_by_tick, blamed_by_limit; /* abandoned, and did not begin under pressure */
 } plant;
 
 static void start(unsigned int rate, unsigned int capacity, unsigned int patience_ms)
@@ -63,6 +65,8 @@ static void clients_leave(void)
 		if (turn < &plant.turns[plant.head])
 			continue; /* served */
 		turn->left = true;
+		plant.blamed_by_tick += !turn->in_tick;
+		plant.blamed_by_limit += !turn->over_limit;
 		plant.seen.in_flight--;
 		if (plant.watches) {
 			turn->gone = true;
@@ -124,7 +128,11 @@ static bool run_ms(unsigned int ms)
 		for (plant.arrivals += plant.rate / 2 + dice(plant.rate + 1); plant.arrivals >= 1000;
 		     plant.arrivals -= 1000) {
 			assert_true(plant.tail < TURNS_MAX);
-			plant.turns[plant.tail++] = (struct turn){.begun_ms = plant.now_ms};
+			plant.turns[plant.tail++] = (struct turn){
+				.begun_ms = plant.now_ms,
+				.in_tick = plant.pressure.on,
+				.over_limit = plant.pressure.works && plant.seen.in_flight >= plant.pressure.limit,
+			};
 			plant.seen.begun++;
 			plant.seen.in_flight++;
 		}
@@ -194,6 +202,25 @@ static void ten_times_overloaded_event_loop(void **state)
 		plant.rate = rows[i].healthy / 2;
 		ms_until(false, rows[i].patience_ms + 2000);
 		stays(false, 10);
+	}
+}
+
+/*
+ * An overload begins between two ticks. What begins until the next one and is abandoned later, is blamed on the service;
+ * by the limit at each begin nothing is, at any rate that it has served before.
+ */
+static void what_begins_below_the_limit_is_answered(void **state)
+{
+	static const unsigned int healthy[] = {50, 100, 150, 190};
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		start(healthy[i], 200, 300);
+		run_ms(12000 + dice(100));
+		plant.rate = 2000;
+		run_ms(20000);
+		assert_int_equal(plant.blamed_by_limit, 0);
+		assert_in_range(plant.blamed_by_tick, 0, 2000 / 10 * 2);
 	}
 }
 
@@ -365,6 +392,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ten_times_overloaded_event_loop),
+		cmocka_unit_test(what_begins_below_the_limit_is_answered),
 		cmocka_unit_test(a_start_inside_a_storm),
 		cmocka_unit_test(a_burst_after_a_stall_does_not_blind_it),
 		cmocka_unit_test(a_hang_ends_it_within_a_second),

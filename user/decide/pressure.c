@@ -109,6 +109,7 @@ bool pressure_tick(struct pressure *pressure, const struct pressure_input *input
 	pressure->limit = fmax(PRESSURE_TURNS_MIN, pressure->mu * (double)input->slow_after_ns / NS_PER_S);
 	answers = pressure->answered * 2 >= pressure->mu;
 	works_for_nobody = pressure->begun >= 2 * pressure->mu && pressure->departed * 2 >= pressure->mu;
-	pressure->on = pressure->has_mu && (double)input->in_flight > pressure->limit && (answers || works_for_nobody);
+	pressure->works = pressure->has_mu && (answers || works_for_nobody);
+	pressure->on = pressure->works && (double)input->in_flight > pressure->limit;
 	return pressure->on;
 }

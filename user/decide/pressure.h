@@ -12,6 +12,10 @@
  * works in order and is ten times overloaded every client has left before its turn comes, so that no answer is seen, but
  * it goes on closing the connections. At a load that it was seen to serve the same picture is a failure.
  *
+ * The first half at work in order of arrival: what begins while fewer are in flight than the limit is answered within
+ * slow_after. An overload begins between two ticks, and what begins in that time is not; whoever admits can do better than
+ * `on` by comparing the turns in flight with `limit` at each one, while `works` holds.
+ *
  * mu is the largest of the rate of the last healthy window, the rate that a tenth of the last 60 s reached (one burst of
  * answers after a stall is not what it can serve), and the rate of now. Without any answer it is unknown: no pressure.
  */
@@ -43,7 +47,8 @@ struct pressure_sample {
 };
 
 struct pressure { /* zeroed: nothing is known */
-	bool on;
+	bool on; /* works, and more in flight than the limit */
+	bool works; /* it answers as ever, or is overloaded: what is over the limit is under pressure */
 	bool has_mu;
 	double mu, limit; /* per second; turns */
 	double begun, answered, departed; /* per second, over the last one */
