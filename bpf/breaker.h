@@ -123,22 +123,4 @@ SLC_STAGE_FN void slc_ticket_return(const struct slc_attempt *a)
 		__sync_fetch_and_add(&probe->returned, 1);
 }
 
-/*
- * A datagram has no handshake, and is the request: its ticket is a probe that owes an answer at once, and has failed
- * when none has come for `timeout`.
- */
-SLC_STAGE_FN void slc_ticket_of_datagram(const struct slc_attempt *a)
-{
-	__u32 state = a->state, slot;
-	const struct slc_measure *measure = bpf_map_lookup_elem(&slc_measure, &state);
-	struct slc_probe *probe = slc_probe_of(state);
-	__u64 ticket = slc_ticket_word(a), deadline;
-
-	if (!probe || !measure)
-		return;
-	deadline = a->now + measure->timeout_ns;
-	slot = slc_probe_established(probe, ticket, deadline);
-	slc_probe_move(probe, slot, ticket, SLC_SLOT_owed, deadline);
-}
-
 #endif /* SLC_BREAKER_H */

@@ -38,8 +38,6 @@ static __always_inline int commit(struct slc_attempt *a)
 	}
 	slc_slice_count(a->total, a->decision, a->now, a->class, 0);
 	slc_flow_admit(a);
-	if (a->has_ticket && a->pkt.proto == SLC_PROTO_UDP)
-		slc_ticket_of_datagram(a);
 	if (a->was_admitted)
 		return SLC_retransmit;
 	a->counters->admitted[a->class & 3]++;
