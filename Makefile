@@ -137,16 +137,16 @@ $(B)/tools/%: tests/e2e/tools/%.c $(wildcard tests/e2e/tools/*.h)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $< -lbpf -lpthread -lm $(TOOL_LIBS) -o $@
 
-$(B)/bench/gen.bpf.o: tests/bench/gen.bpf.c tests/bench/gen.h Makefile
+$(B)/bench/%.bpf.o: tests/bench/%.bpf.c tests/bench/%.h $(wildcard maps/*.h) Makefile
 	$(call msg,BPF,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
-$(B)/bench/gen.skel.h: $(B)/bench/gen.bpf.o
+$(B)/bench/%.skel.h: $(B)/bench/%.bpf.o
 	$(call msg,SKEL,$@)
-	$(Q)$(BPFTOOL) gen skeleton $< name gen_bpf > $@
+	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf > $@
 
-$(BENCH_OBJ): $(B)/bench/gen.skel.h
+$(BENCH_OBJ): $(B)/bench/gen.skel.h $(B)/bench/turns.skel.h
 
 $(BENCH_BIN): $(BENCH_OBJ) $(B)/libsluice.a
 	$(call msg,LD,$@)

@@ -67,17 +67,21 @@ static int set_up(struct bench *bench, bool only_peers)
 		return r;
 	bench->results->has_sluice = true;
 	bench->results->mode = sluice_mode(bench->sluice);
+	r = turns_make(&bench->turns, bench->sluice);
+	if (r)
+		return r;
 	return sluice_sizes(bench->sluice, &bench->results->xlated, &bench->results->jited, &bench->results->verified);
 }
 
 static void tear_down(struct bench *bench)
 {
+	turns_destroy(&bench->turns);
 	sluice_destroy(&bench->sluice);
 	loader_destroy(&bench->loader);
 	topology_destroy(&bench->topology);
 }
 
-/* SCENARIO[:SOURCES[:alone]] */
+/* SCENARIO[:SOURCES[:alone]], or turn:PACKET */
 static int loop(struct bench *bench, const char *text)
 {
 	char name[32] = "", mode[8] = "";
@@ -85,6 +89,8 @@ static int loop(struct bench *bench, const char *text)
 
 	if (sscanf(text, "%31[^:]:%u:%7s", name, &sources, mode) < 1)
 		return -EINVAL;
+	if (!strcmp(name, "turn"))
+		return measure_turns_loop(bench, strchr(text, ':') ? strchr(text, ':') + 1 : "", 3);
 	return measure_loop(bench, name, sources, 3, strcmp(mode, "alone") != 0);
 }
 
@@ -108,7 +114,7 @@ int main(int argc, char **argv)
 	};
 	static struct results results;
 	struct bench bench = {.results = &results};
-	const char *json = "build/bench.json", *parts = "live,run,accuracy", *looped = NULL;
+	const char *json = "build/bench.json", *parts = "live,run,turns,accuracy", *looped = NULL;
 	bool only_peers = false, strict = false;
 	int option, r, missed = 0;
 	double start = seconds_now();
@@ -166,6 +172,8 @@ int main(int argc, char **argv)
 		r = measure_live(&bench);
 	if (!r && strstr(parts, "run"))
 		r = measure_runs(&bench);
+	if (!r && bench.turns && strstr(parts, "turns"))
+		r = measure_turns(&bench) ?: measure_turns_live(&bench);
 	if (!r && bench.sluice && strstr(parts, "accuracy"))
 		r = measure_accuracy(&bench);
 	tear_down(&bench);

@@ -23,6 +23,8 @@
 
 struct json_t;
 struct slc_counters;
+struct slc_policy;
+struct slc_signals;
 
 /* Ports of the services under test: one per way through the pipeline. */
 #define PORT_SOURCE 7001 /* refused by the bucket of the source */
@@ -30,6 +32,8 @@ struct slc_counters;
 #define PORT_GATE 7003 /* every stage lets it through, with a real listener */
 #define PORT_EXACT_SOURCE 7004 /* accuracy: one source at its rate */
 #define PORT_EXACT_TOTAL 7005 /* accuracy: a service at its rate */
+#define PORT_TURNS 7006 /* its turns are measured */
+#define PORT_OTHER 7999 /* of no service */
 
 #define SERVICE_ADDR "10.77.0.1" /* of every far end */
 #define SERVICE_ADDR_HOST 0x0a4d0001u
@@ -111,11 +115,50 @@ int sluice_prog_fd(const struct sluice *sluice);
 const char *sluice_mode(const struct sluice *sluice); /* native or generic */
 /* Counters of the service at `port`; port 0: of what belongs to no service. */
 int sluice_counters(const struct sluice *sluice, uint16_t port, struct slc_counters *ret);
+int sluice_policy(const struct sluice *sluice, uint16_t port, struct slc_policy *ret);
+const struct slc_signals *sluice_signals(const struct sluice *sluice, uint16_t state); /* mapped, live */
+int sluice_map(const struct sluice *sluice, const char *name); /* a descriptor of the pinned map, to be closed */
 int sluice_sizes(const struct sluice *sluice, uint32_t *ret_xlated, uint32_t *ret_jited, uint32_t *ret_verified);
 
 /* Limits of the accuracy services. */
 #define EXACT_RATE 50000 /* per second */
 #define EXACT_BURST 1000
+
+/* --- turns.c: what the programs at cgroup_skb cost ------------------------------------------------------------------ */
+
+enum turn_program { TURN_INGRESS, TURN_EGRESS, TURN_SOCKOPS, TURN_EMPTY_INGRESS, TURN_EMPTY_EGRESS, TURN_PROGRAMS };
+
+struct turns;
+int turns_make(struct turns **ret, const struct sluice *sluice);
+void turns_destroy(struct turns **turns);
+int turns_program(const struct turns *turns, enum turn_program program); /* a descriptor, of `turns` */
+const struct slc_signals *turns_signals(const struct turns *turns); /* of the service at PORT_TURNS */
+
+enum turn_packet {
+	TURN_OTHER_IN,
+	TURN_OTHER_OUT,
+	TURN_ACK_IN,
+	TURN_ACK_OUT,
+	TURN_REQUEST,
+	TURN_MORE,
+	TURN_ANSWER,
+	TURN_BULK,
+	TURN_TLS_REQUEST,
+	TURN_TLS_ANSWER,
+	TURN_TLS_BULK,
+	TURN_PACKETS
+};
+
+struct turn_packet_info {
+	const char *name; /* in JSON */
+	const char *label; /* in the table */
+};
+extern const struct turn_packet_info turn_packets[TURN_PACKETS];
+
+/* Packets of a whole turn: plain, and over TLS. */
+#define TURN_WHOLES 2
+#define TURN_WHOLE_PACKETS 4
+extern const enum turn_packet turn_wholes[TURN_WHOLES][TURN_WHOLE_PACKETS];
 
 /* --- measure.c: rounds -------------------------------------------------------------------------------------------- */
 
@@ -176,6 +219,20 @@ struct accuracy {
 	double worst; /* largest excess over rate x t + burst in any interval between two readings, in admissions */
 };
 
+/* Requests and answers of one byte over loopback: CPU time with the programs attached, with empty ones, and without. */
+enum live_sockets { LIVE_SERVICE, LIVE_OTHER, LIVE_UDP, LIVE_SOCKETS };
+
+struct turns_live {
+	unsigned connections; /* visited in turn */
+	unsigned rounds;
+	double way[BENCH_MAX_ROUNDS]; /* a segment of no service from end to end, without programs */
+	double hook[BENCH_MAX_ROUNDS]; /* what an empty program adds to each of its two ends */
+	double service[BENCH_MAX_ROUNDS]; /* what ours adds to that, per packet of the service's socket */
+	double other[BENCH_MAX_ROUNDS]; /* per packet of a TCP socket of no service */
+	double udp[BENCH_MAX_ROUNDS]; /* per packet of a UDP socket of no service */
+};
+#define TURNS_LIVE_ROWS 2
+
 #define ACCURACY_ROWS 8
 struct results {
 	bool quick, has_sluice;
@@ -186,6 +243,8 @@ struct results {
 	struct run_cell runs[SPREADS][SCENARIO_COUNT];
 	struct accuracy accuracy[ACCURACY_ROWS];
 	unsigned accuracy_count;
+	struct run_cell turns[TURN_PACKETS];
+	struct turns_live turns_live[TURNS_LIVE_ROWS];
 	uint32_t xlated, jited, verified;
 	const char *mode;
 	unsigned slices, disturbed; /* measured, and of these with somebody else on the CPU */
@@ -196,6 +255,7 @@ struct bench {
 	struct topology *topology;
 	struct loader *loader;
 	struct sluice *sluice; /* NULL: without */
+	struct turns *turns; /* NULL: without */
 	struct results *results;
 	bool verbose;
 	double deadline; /* CLOCK_MONOTONIC seconds: no further round after it, but the first three */
@@ -210,14 +270,24 @@ int measure_live(struct bench *bench);
 int measure_loop(struct bench *bench, const char *scenario, uint32_t sources, double seconds, bool live);
 int measure_runs(struct bench *bench);
 int measure_accuracy(struct bench *bench);
+int measure_turns(struct bench *bench);
+int measure_turns_loop(struct bench *bench, const char *packet, double seconds);
+int measure_turns_live(struct bench *bench); /* turns_live.c */
+int turns_introduce(struct bench *bench); /* its first connection makes a service's signals its own */
 
 /* --- report.c, goals.c ------------------------------------------------------------------------------------------- */
 
 double median(const double *values, unsigned count);
+double quantile(const double *values, unsigned count, double q); /* by the nearest value */
 void report_text(const struct results *results, FILE *out);
 int report_json(const struct results *results, const char *path);
 /* PASS or MISS for each goal; returns how many missed. */
 int report_goals(const struct results *results, FILE *out);
 struct json_t *goals_json(const struct results *results);
+/* turns_report.c. Means over the packets of a whole turn, and the dearest of them. */
+double turn_mean(const struct results *results, int whole);
+double turn_dearest(const struct results *results, int whole, const char **ret_label);
+void report_turns(const struct results *results, FILE *out);
+struct json_t *turns_json(const struct results *results);
 
 #endif /* SLUICE_BENCH_H */

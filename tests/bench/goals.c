@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* goals.c: the figures this project has promised (rows 1 to 4 of the design's table), computed from one run. */
+/* goals.c: the figures this project has promised, computed from one run. */
 #include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
@@ -129,11 +129,36 @@ static void goal_exact(const struct results *results, struct goal *goal)
 	append(goal, "at least %.4f of what an exact limiter admits; worst interval %+.1f", lowest, worst);
 }
 
-static size_t goals_of(const struct results *results, struct goal goals[4])
+/*
+ * Both the programs alone and the same on real connections must hold: alone everything is in the cache and the socket is
+ * no TCP socket, on connections there are no figures of single packets.
+ */
+static void goal_turns(const struct results *results, struct goal *goal)
+{
+	const struct turns_live *live = &results->turns_live[0];
+	const struct run_cell *in = &results->turns[TURN_OTHER_IN], *out = &results->turns[TURN_OTHER_OUT];
+	const double service = median(live->service, live->rounds), other = median(live->other, live->rounds);
+	const double alone = fmax(median(in->over, in->rounds), median(out->over, out->rounds));
+
+	goal->name = "5 turns <= 100 ns per packet of a measured service, <= 15 ns per packet of sockets of no service";
+	goal->met = service <= 100 && other <= 15 && alone <= 15;
+	for (int i = 0; i < TURN_WHOLES; i++) {
+		const char *label = "";
+		const double mean = turn_mean(results, i), dearest = turn_dearest(results, i, &label);
+
+		goal->met &= mean <= 100;
+		append(goal, "%smean %+.0f, dearest %+.0f (%s); ", i ? "TLS " : "", mean, dearest, label);
+	}
+	append(goal, "no service %+.0f; over loopback: service %+.0f, no service %+.0f", alone, service, other);
+}
+
+#define GOALS 5
+
+static size_t goals_of(const struct results *results, struct goal goals[GOALS])
 {
 	size_t n = 0;
 
-	memset(goals, 0, 4 * sizeof(*goals));
+	memset(goals, 0, GOALS * sizeof(*goals));
 	if (!results->has_sluice)
 		return 0;
 	if (results->cells[0][0][BARE_DROP].rounds) {
@@ -143,12 +168,14 @@ static size_t goals_of(const struct results *results, struct goal goals[4])
 	}
 	if (results->accuracy_count)
 		goal_exact(results, &goals[n++]);
+	if (results->turns_live[0].rounds)
+		goal_turns(results, &goals[n++]);
 	return n;
 }
 
 int report_goals(const struct results *results, FILE *out)
 {
-	struct goal goals[4];
+	struct goal goals[GOALS];
 	size_t count = goals_of(results, goals);
 	int missed = 0;
 
@@ -163,7 +190,7 @@ int report_goals(const struct results *results, FILE *out)
 
 json_t *goals_json(const struct results *results)
 {
-	struct goal goals[4];
+	struct goal goals[GOALS];
 	size_t count = goals_of(results, goals);
 	json_t *list = json_array();
 

@@ -16,8 +16,7 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The q-quantile, by the nearest value. */
-static double quantile(const double *values, unsigned count, double q)
+double quantile(const double *values, unsigned count, double q)
 {
 	double sorted[SPREADS * BENCH_MAX_ROUNDS];
 
@@ -179,6 +178,7 @@ void report_text(const struct results *results, FILE *out)
 	}
 	if (results->runs[0][BARE_DROP].rounds)
 		print_runs(results, out);
+	report_turns(results, out);
 	print_accuracy(results, out);
 	fprintf(out, "\nwhole bench: %.0f s\n", results->seconds);
 }
@@ -260,12 +260,13 @@ int report_json(const struct results *results, const char *path)
 			? json_pack("{s:s, s:i, s:i, s:i}", "mode", results->mode, "instructions", (int)results->xlated,
 				    "jited_bytes", (int)results->jited, "verified", (int)results->verified)
 			: json_null();
-	root = json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:b, s:i, s:f, s:i, s:i, s:o, s:o, s:o, s:o, s:o}", "time",
-			 (json_int_t)time(NULL), "kernel", machine.kernel, "cpu", machine.cpu, "nftables", machine.nft,
-			 "iptables", machine.iptables, "load", machine.load, "quick", results->quick, "rounds",
-			 (int)results->rounds, "seconds", results->seconds, "slices", (int)results->slices, "disturbed",
-			 (int)results->disturbed, "program", sizes, "live", live_json(results), "alone",
-			 runs_json(results), "accuracy", accuracy_json(results), "goals", goals_json(results));
+	root = json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:b, s:i, s:f, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o}",
+			 "time", (json_int_t)time(NULL), "kernel", machine.kernel, "cpu", machine.cpu, "nftables",
+			 machine.nft, "iptables", machine.iptables, "load", machine.load, "quick", results->quick,
+			 "rounds", (int)results->rounds, "seconds", results->seconds, "slices", (int)results->slices,
+			 "disturbed", (int)results->disturbed, "program", sizes, "live", live_json(results), "alone",
+			 runs_json(results), "turns", turns_json(results), "accuracy", accuracy_json(results), "goals",
+			 goals_json(results));
 	if (!root)
 		return -ENOMEM;
 	r = json_dump_file(root, path, JSON_INDENT(1) | JSON_REAL_PRECISION(8)) ? -(errno ?: EIO) : 0;

@@ -40,7 +40,9 @@ static const char configuration[] =
 	"  - {name: exact-source, listen: [\"" SERVICE_ADDR ":%u\"],\n"
 	"     source: {rate: %u/s, burst: %u}}\n"
 	"  - {name: exact-total, listen: [\"" SERVICE_ADDR ":%u\"],\n"
-	"     source: {rate: 100000000/s, burst: 1000000}, total: {rate: %u/s, burst: %u}}\n";
+	"     source: {rate: 100000000/s, burst: 1000000}, total: {rate: %u/s, burst: %u}}\n"
+	"  - {name: turns, listen: [\"" SERVICE_ADDR ":%u\"],\n"
+	"     source: {rate: 100000000/s, burst: 1000000}}\n";
 
 static const struct {
 	uint16_t port;
@@ -51,6 +53,7 @@ static const struct {
 	{PORT_GATE, "gate"},
 	{PORT_EXACT_SOURCE, "exact-source"},
 	{PORT_EXACT_TOTAL, "exact-total"},
+	{PORT_TURNS, "turns"},
 };
 
 struct sluice {
@@ -72,7 +75,7 @@ static int compile(struct snapshot **ret)
 	int r;
 
 	snprintf(text, sizeof(text), configuration, PORT_SOURCE, PORT_TOTAL, PORT_GATE, PORT_EXACT_SOURCE, EXACT_RATE,
-		 EXACT_BURST, PORT_EXACT_TOTAL, EXACT_RATE, EXACT_BURST);
+		 EXACT_BURST, PORT_EXACT_TOTAL, EXACT_RATE, EXACT_BURST, PORT_TURNS);
 	r = config_parse("bench.yaml", text, strlen(text), &config, &diag);
 	r = r ?: compile_snapshot(config, ret, &diag);
 	for (size_t i = 0; i < diag.error_count; i++)
@@ -98,12 +101,28 @@ static int apply(struct sluice *s)
 	return r;
 }
 
-static int policy_of(const struct sluice *s, uint16_t port, struct slc_policy *ret)
+int sluice_policy(const struct sluice *sluice, uint16_t port, struct slc_policy *ret)
 {
 	for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++)
 		if (services[i].port == port)
-			return datapath_service_find(s->dp, services[i].name, ret);
+			return datapath_service_find(sluice->dp, services[i].name, ret);
 	return -ENOENT;
+}
+
+const struct slc_signals *sluice_signals(const struct sluice *sluice, uint16_t state)
+{
+	return datapath_signals(sluice->dp, state);
+}
+
+int sluice_map(const struct sluice *sluice, const char *name)
+{
+	char path[128];
+	int fd;
+
+	(void)sluice;
+	snprintf(path, sizeof(path), PINS "/%s", name);
+	fd = bpf_obj_get(path);
+	return fd < 0 ? -errno : fd;
 }
 
 static int decide(struct sluice *s)
@@ -118,7 +137,7 @@ static int decide(struct sluice *s)
 	int r = datapath_renew_lease(s->dp, SLC_FOREVER);
 
 	for (size_t i = 0; !r && i < sizeof(services) / sizeof(services[0]); i++) {
-		r = policy_of(s, services[i].port, &policy);
+		r = sluice_policy(s, services[i].port, &policy);
 		r = r ?: datapath_push_decision(s->dp, policy.state, &half, 0);
 	}
 	return r;
@@ -230,7 +249,7 @@ const char *sluice_mode(const struct sluice *sluice)
 int sluice_counters(const struct sluice *sluice, uint16_t port, struct slc_counters *ret)
 {
 	struct slc_policy policy;
-	int r = port ? policy_of(sluice, port, &policy) : 0;
+	int r = port ? sluice_policy(sluice, port, &policy) : 0;
 
 	return r ?: datapath_counters(sluice->dp, port ? policy.state : 0, ret);
 }
