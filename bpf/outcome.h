@@ -43,9 +43,10 @@ static __always_inline _Bool slc_desk_open(struct slc_desk *desk, __u32 state, _
 
 static __always_inline __u32 slc_generation_now(__u32 state)
 {
-	const struct slc_decision *decision = bpf_map_lookup_elem(&slc_decision, &state);
+	__u32 generation = 0;
 
-	return decision ? READ_ONCE(decision->word) >> 32 : 0;
+	slc_decision_last(state, &generation);
+	return generation;
 }
 
 /* Of a flow record: 3 bits, which are at most 7 transitions old. */
@@ -136,6 +137,14 @@ static __always_inline _Bool slc_is_failure(const struct slc_desk *desk, __u32 k
 static __always_inline _Bool slc_is_success(const struct slc_desk *desk, __u32 kind)
 {
 	return !slc_is_failure(desk, kind) && SLC_SUCCESSES >> (kind & 31) & 1;
+}
+
+/* What an outcome makes of its probe. `late`: the deadline has passed while an answer was owed. */
+static __always_inline __u32 slc_probe_result(const struct slc_desk *desk, __u32 kind)
+{
+	if (slc_is_failure(desk, kind) || kind == SLC_OUT_late)
+		return SLC_SLOT_failure;
+	return slc_is_success(desk, kind) ? SLC_SLOT_success : SLC_SLOT_free;
 }
 
 static __always_inline void slc_outcome_file(const struct slc_desk *desk, __u32 flags, __u8 cell, __u32 generation,

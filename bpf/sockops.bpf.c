@@ -161,17 +161,12 @@ static __always_inline __u32 payload_of(const struct bpf_sock_ops *ctx)
 /* A ticket of the half-open breaker becomes a probe. */
 static __always_inline void probe_established(const struct slc_desk *desk, struct slc_conn *conn)
 {
-	__u32 state = desk->state, slot, generation;
-	const struct slc_decision *decision = bpf_map_lookup_elem(&slc_decision, &state);
-	__u64 word;
+	__u32 slot, generation;
+	const struct slc_decision_half *decision = slc_decision_last(desk->state, &generation);
 
-	if (!decision)
+	if (!decision || !(decision->flags & SLC_D_HALF_OPEN))
 		return;
-	word = READ_ONCE(decision->word);
-	if (!(decision->half[word & 1].flags & SLC_D_HALF_OPEN))
-		return;
-	generation = word >> 32;
-	slot = slc_probe_established(slc_probe_of(state), slc_slot_word(conn->tag, generation, SLC_SLOT_ticket),
+	slot = slc_probe_established(slc_probe_of(desk->state), slc_slot_word(conn->tag, generation, SLC_SLOT_ticket),
 				     desk->now + desk->measure->timeout_ns);
 	if (slot >= SLC_PROBES)
 		return;

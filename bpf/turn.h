@@ -43,14 +43,6 @@ static __always_inline void slc_turn_probe(const struct slc_desk *desk, struct s
 		slc_turn_take(turn, SLC_T_PROBE);
 }
 
-/* What an outcome makes of its probe. `late`: the deadline has passed while an answer was owed. */
-static __always_inline __u32 slc_probe_result(const struct slc_desk *desk, __u32 kind)
-{
-	if (slc_is_failure(desk, kind) || kind == SLC_OUT_late)
-		return SLC_SLOT_failure;
-	return slc_is_success(desk, kind) ? SLC_SLOT_success : SLC_SLOT_free;
-}
-
 /* --- filing ---------------------------------------------------------------------------------------------------------- */
 
 static __always_inline void slc_turn_good(const struct slc_desk *desk, struct slc_turn *turn)

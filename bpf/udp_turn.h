@@ -9,6 +9,7 @@
 
 #include "outcome.h"
 #include "peer.h"
+#include "probe.h"
 
 /* flags of SLC_T_* that slc_udp_turn keeps; pressure has another bit there. */
 #define SLC_U_KEPT (SLC_T_PROVEN | SLC_T_KNOWN)
@@ -35,6 +36,27 @@ static __always_inline __u32 slc_udp_grade(const struct slc_peer *peer, __u64 no
 }
 
 /*
+ * A ticket of the half-open breaker, taken by the datagram in XDP: it owes an answer from now on, or has the outcome of
+ * one. The slot is found by the flow.
+ */
+static __always_inline void slc_udp_probe(const struct slc_desk *desk, __u64 flow, __u32 generation, __u32 state)
+{
+	__u32 slot, current;
+	const struct slc_decision_half *decision = slc_decision_last(desk->state, &current);
+	struct slc_probe *probe = slc_probe_of(desk->state);
+	__u64 mine = slc_slot_word(flow >> 32, generation, SLC_SLOT_ticket);
+	__u64 deadline = desk->now + desk->measure->timeout_ns;
+
+	if (!probe || !decision || !(decision->flags & SLC_D_HALF_OPEN))
+		return;
+	if (state == SLC_SLOT_owed)
+		slot = slc_probe_established(probe, mine, deadline);
+	else
+		slot = slc_probe_find(probe, mine);
+	slc_probe_move(probe, slot, mine, state, deadline);
+}
+
+/*
  * A request. One that waits already keeps its time, unless it has been counted as unanswered: a client that asks again
  * begins anew then.
  */
@@ -54,6 +76,7 @@ static __always_inline void slc_udp_asked(const struct slc_desk *desk, const str
 	if (!waiting)
 		__sync_fetch_and_add(&desk->signals->turns_begun, 1);
 	slc_started(desk, slc_udp_flags(&turn), turn.cell);
+	slc_udp_probe(desk, flow, turn.generation, SLC_SLOT_owed);
 }
 
 static __always_inline void slc_udp_answer(const struct slc_desk *desk, const struct slc_peer *peer, __u64 flow)
@@ -76,6 +99,7 @@ static __always_inline void slc_udp_answer(const struct slc_desk *desk, const st
 	slc_dist_add(&desk->signals->latency, took);
 	slc_finished(desk, flags, turn.cell, turn.begun_ns);
 	slc_outcome_file(desk, flags, turn.cell, turn.generation, kind);
+	slc_udp_probe(desk, flow, turn.generation, slc_probe_result(desk, kind));
 	__sync_fetch_and_add(&desk->signals->turns_ended, 1);
 	if (kind == SLC_OUT_late)
 		return;

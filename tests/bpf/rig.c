@@ -157,6 +157,7 @@ static struct sluice_bpf *load(const struct rig_sizes *s)
 		skel->rodata->slc_frags = 1;
 	}
 	bpf_program__set_autoload(skel->progs.slc_xdp_nogate, false);
+	skel->rodata->slc_tcp_fields = 1;
 	err = sluice_bpf__load(skel);
 	if (err)
 		die("load: %s", strerror(-err));
@@ -267,6 +268,7 @@ static void clear(struct rig *rig)
 	delete_all(bpf_map__fd(skel->maps.slc_orders));
 	delete_all(bpf_map__fd(skel->maps.slc_known));
 	delete_all(bpf_map__fd(skel->maps.slc_arrivals));
+	delete_all(bpf_map__fd(skel->maps.slc_udp_turns));
 	for (int i = 0; i < 2; i++) {
 		delete_all(rig->services[i]);
 		delete_all(rig->trust[i]);
