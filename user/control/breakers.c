@@ -14,7 +14,6 @@
 #include "user/control/overrides.h"
 
 #define GAP_TICKS 3
-#define WELL_NS (10 * NS_PER_S) /* baselines are learned after so long without a refusal */
 #define LOST_MIN_NS NS_PER_S /* a handshake that is not over after this, and 3 x H, is lost */
 #define LOST_HANDSHAKES 3
 #define SAVE_EVERY_NS (60 * NS_PER_S) /* of baselines; a transition is saved at once */
@@ -123,7 +122,6 @@ int breakers_new(struct daemon *d, struct service *service, uint64_t now_ns)
 		return err;
 	}
 	service->has_breaker = true;
-	service->unwell_ns = now_ns;
 	service->was_listening = half.flags & SLC_D_LISTENED;
 	restore(d, service, &half, now_ns);
 	signals_rebase(&service->signals, datapath_signals(d->dp, service->policy.state), service->breaker.generation,
@@ -152,7 +150,9 @@ void breakers_move(struct service *to, struct service *from, uint64_t now_ns)
 	to->drops = from->drops;
 	to->authority = from->authority;
 	to->refusals = from->refusals;
-	to->unwell_ns = from->unwell_ns;
+	to->pressure = from->pressure;
+	to->baseline = from->baseline;
+	to->watch = from->watch;
 	to->unsaved = from->unsaved;
 	memcpy(to->health, from->health, sizeof(to->health));
 	memcpy(&to->lines, &from->lines, sizeof(to->lines));
@@ -204,13 +204,46 @@ static bool mark_passed(const struct service *service)
 	       (queue->has_head_age && queue->head_age_ns > config->target_ns);
 }
 
-static void note_wellness(struct service *service, uint64_t now_ns)
+/* Whether the last 10 s were a healthy window: only in one is anything learned. */
+static void watch_wellness(struct service *service, const struct slc_signals *map, uint64_t now_ns)
 {
 	uint64_t refusals = count_refusals(&service->counters);
+	struct dist_counts latency;
+	struct tally tally;
+	struct baseline_input input = {
+		.now_ns = now_ns,
+		.disturbed = refusals != service->refusals || mark_passed(service) ||
+			     service->breaker.state != BREAKER_closed,
+		.tally = &tally,
+		.failure_rate = service->config->breaker.failure_rate,
+		.answered = signals_filed(map, ANSWERS),
+		.latency = &latency,
+	};
 
-	if (refusals != service->refusals || mark_passed(service))
-		service->unwell_ns = now_ns;
+	window_newest(service->breaker.fast, now_ns, UINT64_MAX, BASELINE_WINDOW_NS, &tally);
+	dist_window_sum(service->signals.latency.fast, now_ns, &latency);
+	service->well = baseline_tick(&service->baseline, &service->watch, &input);
 	service->refusals = refusals;
+}
+
+/* Overloaded is not broken: what begins under pressure does not count against the service. */
+static void weigh_pressure(struct service *service, const struct slc_signals *map, uint64_t now_ns)
+{
+	uint64_t reset = __atomic_load_n(&map->reset, __ATOMIC_RELAXED), closed;
+	struct pressure_input input = {
+		.now_ns = now_ns,
+		.in_flight = service->signals.in_flight,
+		.begun = __atomic_load_n(&map->turns_begun, __ATOMIC_RELAXED),
+		.answered = signals_filed(map, 1u << SLC_OUT_answered | 1u << SLC_OUT_slow | 1u << SLC_OUT_late),
+		.failed = signals_filed(map, 1u << SLC_OUT_closed_unanswered | 1u << SLC_OUT_http_5xx),
+		.slow_after_ns = service->config->slow_after_ns,
+		.has_healthy_rate = service->breaker.has_healthy_rate,
+		.healthy_rate = service->breaker.healthy_rate,
+	};
+
+	closed = __atomic_load_n(&map->closed, __ATOMIC_RELAXED);
+	input.closed = closed > reset ? closed - reset : 0;
+	pressure_tick(&service->pressure, &input);
 }
 
 static void weigh_authority(struct service *service, const struct slc_signals *map, uint64_t now_ns)
@@ -255,8 +288,9 @@ static void sense(struct daemon *d, struct service *service, uint64_t now_ns)
 	service->drops = 0;
 	signals_take(&service->signals, map, datapath_measure(d->dp, service->policy.state), &facts,
 		     service->breaker.generation, &service->sample);
-	note_wellness(service, now_ns);
+	watch_wellness(service, map, now_ns);
 	weigh_authority(service, map, now_ns);
+	weigh_pressure(service, map, now_ns);
 }
 
 void breakers_sense(struct daemon *d, uint64_t now_ns)
@@ -303,7 +337,7 @@ static void make_input(struct daemon *d, struct service *service, const struct o
 		.sample = &service->sample,
 		.owed = signals_owed(map),
 		.last_answer_ns = __atomic_load_n(&map->last_answer_ns, __ATOMIC_RELAXED),
-		.healthy = now_ns - service->unwell_ns >= WELL_NS,
+		.healthy = service->well,
 		.served_rate = signals_served_rate(&service->signals),
 		.handshake_ns = service->decision.handshake_ns,
 		.known_any = d->known.live > 0,
@@ -333,6 +367,8 @@ static void put_half(const struct service *service, const struct breaker_decisio
 		half->flags |= SLC_D_SHADOW;
 	if (service->was_listening)
 		half->flags |= SLC_D_LISTENED;
+	if (service->pressure.on)
+		half->flags |= SLC_D_PRESSURE;
 	half->probes = decision->probes;
 	half->reserved = decision->reserved;
 	half->ticket_ms = decision->ticket_ms;
@@ -434,7 +470,7 @@ void breakers_gap(struct daemon *d, uint64_t gap_ns, uint64_t now_ns)
 			continue;
 		signals_renew(&service->signals, datapath_signals(d->dp, service->policy.state), now_ns);
 		breaker_forget(&service->breaker);
-		service->unwell_ns = now_ns;
+		memset(&service->pressure, 0, sizeof(service->pressure));
 	}
 }
 

@@ -19,10 +19,12 @@
 #include "user/control/sockdiag.h"
 #include "user/datapath/datapath.h"
 #include "user/decide/authority.h"
+#include "user/decide/baseline.h"
 #include "user/decide/breaker.h"
 #include "user/decide/completion.h"
 #include "user/decide/health.h"
 #include "user/decide/known.h"
+#include "user/decide/pressure.h"
 #include "user/decide/quantile.h"
 
 #define SLUICE_VERSION "0.1.0"
@@ -78,8 +80,11 @@ struct service {
 	uint32_t drops; /* of its listeners, not taken by signals yet */
 	struct sample sample; /* of this tick */
 	struct authority_view authority;
+	struct pressure pressure;
+	struct baseline baseline;
+	struct baseline_watch watch;
+	bool well; /* the last 10 s were a healthy window */
 	uint64_t refusals; /* that show that not all is well, at the last tick */
-	uint64_t unwell_ns; /* newest of them, or of a mark passed */
 	struct health health[HEALTH_WINDOW_COUNT];
 	bool held; /* a service that it depends on is ill: no probes yet */
 	size_t held_by; /* in daemon.services, with `held` */

@@ -105,21 +105,20 @@ static void take_distributions(struct signals *s, const struct slc_signals *map,
 
 /* --- rates ----------------------------------------------------------------------------------------------------------- */
 
-static uint64_t count_answers(const struct slc_signals *map)
+uint64_t signals_filed(const struct slc_signals *map, uint32_t kinds)
 {
-	static const enum slc_outcome kinds[] = {SLC_OUT_answered, SLC_OUT_slow, SLC_OUT_http_5xx};
-	uint64_t answers = 0;
+	uint64_t sum = 0;
 
 	for (int row = 0; row < SLC_ROW_COUNT; row++) {
-		for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
-			answers += LOAD(map->outcomes[row][kinds[k]]);
+		for (unsigned int k = 0; k < SLC_OUTCOME_COUNT; k++)
+			sum += kinds & 1u << k ? LOAD(map->outcomes[row][k]) : 0;
 	}
-	return answers;
+	return sum;
 }
 
 static void note_rate(struct signals *s, const struct slc_signals *map, uint64_t now_ns)
 {
-	s->rate[s->rate_next] = (struct rate_sample){now_ns, count_answers(map)};
+	s->rate[s->rate_next] = (struct rate_sample){now_ns, signals_filed(map, ANSWERS)};
 	s->rate_next = (s->rate_next + 1) % RATE_SAMPLES;
 	if (s->rate_count < RATE_SAMPLES)
 		s->rate_count++;
@@ -233,6 +232,7 @@ static void take_overdue(struct signals *s, const struct slc_signals *map, const
 	struct overdue_counts counts;
 
 	overdue_take(s->overdue, map, measure, now_ns, s->since_ns, &counts);
+	s->in_flight = overdue_in_flight(s->overdue, map, now_ns);
 	for (unsigned int c = 0; fails && c < SLC_CELLS; c++) {
 		sample->cells[c].failure += counts.proven[c];
 		sample->cells[c].unproven += counts.unproven[c];

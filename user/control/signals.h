@@ -38,6 +38,7 @@ struct signals {
 	uint64_t known_success, known_failure, no_listener;
 	uint32_t no_listener_s[SLC_CELLS];
 	struct overdue *overdue;
+	uint64_t in_flight; /* turns owed an answer and younger than timeout */
 
 	/* what the kernel cannot count, since the daemon's start */
 	uint64_t unanswered[SLC_ROW_COUNT]; /* by row as if the kernel had filed it */
@@ -81,13 +82,16 @@ void signals_renew(struct signals *s, const struct slc_signals *map, uint64_t no
 
 /* Answers per second over the last 2 s; 0 where that cannot be said. */
 double signals_served_rate(const struct signals *s);
+/* Sum over `kinds` (bits 1 << kind) and all rows, of what the kernel files. */
+uint64_t signals_filed(const struct slc_signals *map, uint32_t kinds);
 /* By kind: the kernel's and ours. */
 uint64_t signals_outcome(const struct signals *s, const struct slc_signals *map, enum slc_row row,
 			 enum slc_outcome kind);
 uint64_t signals_outcome_total(const struct signals *s, const struct slc_signals *map, enum slc_outcome kind);
 enum slc_outcome_class outcome_class(const struct slc_measure *measure, enum slc_outcome kind);
 extern const char *const outcome_names[SLC_OUTCOME_COUNT];
-/* Turns in flight: an answer is owed. */
+#define ANSWERS (1u << SLC_OUT_answered | 1u << SLC_OUT_slow | 1u << SLC_OUT_http_5xx)
+/* Turns that are owed an answer, however old. */
 uint64_t signals_owed(const struct slc_signals *map);
 
 #endif /* SLUICE_SIGNALS_H */
