@@ -55,11 +55,21 @@ static __always_inline __u32 slc_generation_of(__u32 current, __u32 low)
 	return current - ((current - low) & 7);
 }
 
-static __always_inline _Bool slc_under_pressure(__u32 state, __u64 now)
+/*
+ * The controller says so, or more turns are in flight than it says the service can answer in time: an overload begins
+ * between two of its ticks.
+ */
+static __always_inline _Bool slc_under_pressure(const struct slc_desk *desk)
 {
-	const struct slc_decision_half *decision = slc_decision_of(state, now);
+	const struct slc_decision_half *decision = slc_decision_of(desk->state, desk->now);
 
-	return decision && decision->flags & SLC_D_PRESSURE;
+	if (!decision)
+		return 0;
+	if (decision->flags & SLC_D_PRESSURE)
+		return 1;
+	return decision->flags & SLC_D_TURNS_MAX &&
+	       (__s64)(READ_ONCE(desk->signals->turns_begun) - READ_ONCE(desk->signals->turns_ended)) >=
+		       (__s64)decision->turns_max;
 }
 
 /* `flags` of SLC_T_*. */

@@ -96,7 +96,7 @@ SLC_TURN_FN void slc_turn_begin(const struct slc_desk *desk, struct slc_turn *tu
 		turn->generation = slc_generation_now(desk->state);
 		slc_turn_take(turn, SLC_T_PRESSURE);
 	}
-	if (slc_under_pressure(desk->state, desk->now))
+	if (slc_under_pressure(desk))
 		slc_turn_set(turn, SLC_T_PRESSURE);
 	if (!(kind & SLC_T_HANDSHAKE))
 		slc_turn_take(turn, SLC_T_FIRST);

@@ -69,7 +69,7 @@ static __always_inline void slc_udp_asked(const struct slc_desk *desk, const str
 		return;
 	turn.generation = slc_generation_now(peer->state);
 	turn.flags = slc_udp_grade(peer, desk->now);
-	if (slc_under_pressure(peer->state, desk->now))
+	if (slc_under_pressure(desk))
 		turn.flags |= SLC_U_PRESSURE;
 	if (bpf_map_update_elem(&slc_udp_turns, &flow, &turn, waiting ? BPF_ANY : BPF_NOEXIST))
 		return; /* its copy on another CPU came first */

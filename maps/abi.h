@@ -256,6 +256,7 @@ struct slc_policy {
 	(1u << 5) /* turns in flight over the limit, or a law cuts: what fails now, fails under pressure */
 #define SLC_D_LISTENED (1u << 6) /* a listener was seen: a SYN without one is an outcome */
 #define SLC_D_SHADOW (1u << 7) /* metrics-only: nothing of the breaker is enforced */
+#define SLC_D_TURNS_MAX (1u << 8) /* turns_max holds */
 
 /*
  * With SLC_D_OPEN or SLC_D_HALF_OPEN total_interval16 is the floor that holds for failsafe.hold after the lease has
@@ -277,7 +278,7 @@ struct slc_decision_half {
 	__u8 reserved; /* of these for known-good sources: slots 0 to reserved - 1 */
 	__u16 pad;
 	__u32 ticket_ms; /* an unfinished ticket is free again after this */
-	__u32 pad2;
+	__u32 turns_max; /* with SLC_D_TURNS_MAX: turns in flight from which on a further one begins under pressure */
 };
 
 struct slc_decision {
