@@ -204,6 +204,19 @@ static bool mark_passed(const struct service *service)
 	       (queue->has_head_age && queue->head_age_ns > config->target_ns);
 }
 
+/* The breaker learns a period late, so as not to learn how an outage began. Until then the first healthy one serves. */
+static void teach_first(struct breaker *breaker, const struct baseline *baseline)
+{
+	if (!breaker->has_healthy_rate && baseline->has_rate) {
+		breaker->has_healthy_rate = true;
+		breaker->healthy_rate = baseline->rate;
+	}
+	if (!breaker->has_healthy_p99 && baseline->has_p99) {
+		breaker->has_healthy_p99 = true;
+		breaker->healthy_p99_ns = baseline->p99_ns;
+	}
+}
+
 /* Whether the last 10 s were a healthy window: only in one is anything learned. */
 static void watch_wellness(struct service *service, const struct slc_signals *map, uint64_t now_ns)
 {
@@ -224,6 +237,7 @@ static void watch_wellness(struct service *service, const struct slc_signals *ma
 	dist_window_sum(service->signals.latency.fast, now_ns, &latency);
 	service->well = baseline_tick(&service->baseline, &service->watch, &input);
 	service->refusals = refusals;
+	teach_first(&service->breaker, &service->baseline);
 }
 
 /* Overloaded is not broken: what begins under pressure does not count against the service. */
