@@ -38,7 +38,7 @@ SLC_VERIFIED_ALONE __u32 slc_http_failed(const struct slc_measure *measure, __u3
 {
 	__u32 failed = 0;
 
-	if (!measure || !status)
+	if (!measure || !measure->http || !status)
 		return 0;
 	for (__u32 i = 0; i < SLC_HTTP_CODES; i++)
 		failed |= i < measure->http && measure->http_codes[i] == status;

@@ -57,13 +57,13 @@ static __always_inline __u32 slc_generation_of(__u32 current, __u32 low)
 
 /*
  * The controller says so, or more turns are in flight than it says the service can answer in time: an overload begins
- * between two of its ticks.
+ * between two of its ticks. With it comes the breaker's generation.
  */
-static __always_inline _Bool slc_under_pressure(const struct slc_desk *desk)
+static __always_inline _Bool slc_under_pressure(const struct slc_desk *desk, __u32 *ret_generation)
 {
-	const struct slc_decision_half *decision = slc_decision_of(desk->state, desk->now);
+	const struct slc_decision_half *decision = slc_decision_last(desk->state, ret_generation);
 
-	if (!decision)
+	if (!decision || desk->now >= READ_ONCE(decision->valid_until_ns))
 		return 0;
 	if (decision->flags & SLC_D_PRESSURE)
 		return 1;
@@ -84,9 +84,10 @@ static __always_inline __u32 slc_grade_of(__u32 flags)
 
 static __always_inline __u32 slc_turn_slot(__u64 ns)
 {
-	__u32 slot = ns / SLC_TURN_SLOT_NS % SLC_TURN_SLOTS;
+	__u32 slot = slc_tenth(ns), round = ((__u64)(slot >> 8) * 0xcccccccdULL) >> 34; /* slot / 1280 */
 
-	SLC_OPAQUE(slot); /* clang makes the remainder a difference, of which the verifier knows no bounds */
+	slot -= round * SLC_TURN_SLOTS;
+	SLC_OPAQUE(slot);
 	return slot < SLC_TURN_SLOTS ? slot : 0;
 }
 

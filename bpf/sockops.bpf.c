@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * sockops.bpf.c: connection life, at the root of cgroup2 so that it does not
- * matter who opened a socket. Arrival rings of listeners, handshake times, open
- * connections by service and source, and the facts that earn a source its good
+ * sockops.bpf.c: connection life, at the root of cgroup2 so that it does not matter who opened a socket. Arrival rings
+ * of listeners, handshake times, open connections by service and source, and the facts that earn a source its good
  * name.
  *
- * There is no callback for accept(): the ring says when connections arrived,
- * the listener's backlog how many still wait.
+ * There is no callback for accept(): the ring says when connections arrived, the listener's backlog how many still
+ * wait.
  */
 #include "maps/maps.bpf.h"
 
@@ -22,12 +21,10 @@
 #define ECONNRESET 104
 #define EPIPE 32
 
-/* Set before load where the kernel's BTF is there: else who reset a connection,
- * and what was unread, is not known. */
+/* Set before load where the kernel's BTF is there: else who reset a connection, and what was unread, is not known. */
 const volatile __u8 slc_tcp_fields = 0;
 
-/* One context field, read where it is written: clang would merge loads at
- * computed offsets, which are refused. */
+/* One context field, read where it is written: clang would merge loads at computed offsets, which are refused. */
 #define FIELD(to, from)            \
 	do {                       \
 		__u32 v_ = (from); \
@@ -35,8 +32,7 @@ const volatile __u8 slc_tcp_fields = 0;
 		(to) = v_;         \
 	} while (0)
 
-/* local_port is in host order, remote_port in network order in the upper half
- * of 32 bits. */
+/* local_port is in host order, remote_port in network order in the upper half of 32 bits. */
 static __always_inline void peer_of(struct bpf_sock_ops *ctx, struct slc_peer *peer)
 {
 	__be32 local4, remote4;
@@ -65,8 +61,7 @@ static __always_inline void watch_states(struct bpf_sock_ops *ctx)
 	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG);
 }
 
-/* A wildcard listener may serve several services: its ring belongs to none of
- * them. */
+/* A wildcard listener may serve several services: its ring belongs to none of them. */
 static __always_inline _Bool listens_for_us(struct slc_peer *peer, __u64 cookie)
 {
 	const struct slc_control *control;
@@ -81,8 +76,7 @@ static __always_inline _Bool listens_for_us(struct slc_peer *peer, __u64 cookie)
 	return !global->has_netns || global->netns_cookie == cookie;
 }
 
-/* listen(): also again on a socket that listens already, which keeps its ring.
- */
+/* listen(): also again on a socket that listens already, which keeps its ring. */
 static __always_inline void on_listen(struct bpf_sock_ops *ctx)
 {
 	struct bpf_sock *sk = ctx->sk;
@@ -121,9 +115,8 @@ static __always_inline void on_listen(struct bpf_sock_ops *ctx)
 }
 
 /*
- * The child is in the accept queue already. Between taking the slot and
- * stamping it another CPU may read the stamp of SLC_RING connections ago: some
- * nanoseconds in which one SYN may be refused as queue_wait.
+ * The child is in the accept queue already. Between taking the slot and stamping it another CPU may read the stamp of
+ * SLC_RING connections ago: some nanoseconds in which one SYN may be refused as queue_wait.
  */
 static __always_inline void stamp_arrival(struct bpf_sock *sk, __u64 now)
 {
@@ -141,12 +134,9 @@ static __always_inline void stamp_arrival(struct bpf_sock *sk, __u64 now)
 	WRITE_ONCE(ring->stamp_ns[slot & (SLC_RING - 1)], now);
 }
 
-/* --- turns of a new connection
- * ---------------------------------------------------------------------------------
- */
+/* --- turns of a new connection ----------------------------------------------------------------------------------- */
 
-/* Payload of the segment that completed the handshake: of the third ACK
- * (TCP_DEFER_ACCEPT) or the SYN (fast open). */
+/* Payload of the segment that completed the handshake: of the third ACK (TCP_DEFER_ACCEPT) or the SYN (fast open). */
 static __always_inline __u32 payload_of(const struct bpf_sock_ops *ctx)
 {
 	const struct slc_tcp *tcp = ctx->skb_data;
@@ -263,9 +253,7 @@ static __always_inline void on_listener_closed(struct bpf_sock *sk)
 	bpf_map_delete_elem(&slc_arrivals, &cookie);
 }
 
-/* --- ends
- * --------------------------------------------------------------------------------------------------------
- */
+/* --- ends -------------------------------------------------------------------------------------------------------- */
 
 /* The application's close: FIN was sent, or RST straight from these. */
 static __always_inline _Bool is_reset_from(__u32 from)
@@ -273,8 +261,9 @@ static __always_inline _Bool is_reset_from(__u32 from)
 	return from == BPF_TCP_ESTABLISHED || from == BPF_TCP_CLOSE_WAIT || from == BPF_TCP_SYN_RECV;
 }
 
-/* Without the kernel's fields: a RST by the client was seen on its way in; a
- * RST by the service tells not what it read. */
+/*
+ * Without the kernel's fields: a RST by the client was seen on its way in; a RST by the service tells not what it read.
+ */
 static __always_inline enum slc_end guess_end(const struct bpf_sock_ops *ctx, __u32 from, __u32 turn_flags)
 {
 	if (turn_flags & SLC_T_CLIENT_RST)
@@ -282,8 +271,7 @@ static __always_inline enum slc_end guess_end(const struct bpf_sock_ops *ctx, __
 	return is_reset_from(from) ? SLC_END_unread : SLC_END_polite;
 }
 
-/* The kernel's own reason; 0: none, the application closed or aborted.
- * `unacked`: it waited for an acknowledgement. */
+/* The kernel's own reason; 0: none, the application closed or aborted. `unacked`: it waited for an acknowledgement. */
 static __always_inline enum slc_end end_by_error(int error, _Bool unacked)
 {
 	if (error == ECONNRESET || error == EPIPE)
@@ -292,10 +280,8 @@ static __always_inline enum slc_end end_by_error(int error, _Bool unacked)
 }
 
 /*
- * How the connection ends, at the moment its state becomes CLOSE: a RST by the
- * service is sent after that, one by the client was received before. The
- * client's FIN takes one sequence number, which the application has read at
- * most once.
+ * How the connection ends, at the moment its state becomes CLOSE: a RST by the service is sent after that, one by the
+ * client was received before. The client's FIN takes one sequence number, which the application has read at most once.
  */
 static __always_inline enum slc_end end_of(struct bpf_sock_ops *ctx, struct bpf_sock *sk, __u32 from, __u32 turn_flags)
 {
@@ -320,8 +306,7 @@ static __always_inline enum slc_end end_of(struct bpf_sock_ops *ctx, struct bpf_
 	return unread ? SLC_END_unread : SLC_END_service;
 }
 
-/* Turns not looked at: whether anything was owed is not known, whether it ended
- * badly is. */
+/* Turns not looked at: whether anything was owed is not known, whether it ended badly is. */
 static __always_inline __u32 opaque_kind(const struct bpf_sock_ops *ctx, enum slc_end end)
 {
 	if (end == SLC_END_service)
@@ -357,8 +342,7 @@ static __always_inline void opaque_over(const struct slc_desk *desk, struct slc_
 			       slc_probe_result(desk, kind), 0);
 }
 
-/* Files what is not filed yet; returns the good turns that the source's entry
- * does not know of. */
+/* Files what is not filed yet; returns the good turns that the source's entry does not know of. */
 static __always_inline __u32 file_end(struct bpf_sock_ops *ctx, struct bpf_sock *sk, struct slc_conn *conn, __u32 from,
 				      __u64 now, _Bool polite)
 {
@@ -383,9 +367,8 @@ static __always_inline __u32 file_end(struct bpf_sock_ops *ctx, struct bpf_sock 
 }
 
 /*
- * The application's close shows as FIN_WAIT1 or LAST_ACK; CLOSE straight from
- * ESTABLISHED, CLOSE_WAIT or FIN_WAIT1 is a reset by either side. TIME_WAIT is
- * a socket of another kind: ours goes from FIN_WAIT2 or CLOSING to CLOSE then.
+ * The application's close shows as FIN_WAIT1 or LAST_ACK; CLOSE straight from ESTABLISHED, CLOSE_WAIT or FIN_WAIT1 is a
+ * reset by either side. TIME_WAIT is a socket of another kind: ours goes from FIN_WAIT2 or CLOSING to CLOSE then.
  */
 static __always_inline void on_state(struct bpf_sock_ops *ctx)
 {

@@ -16,16 +16,18 @@
 /* Called from many places: not copied into each. */
 #define SLC_TURN_FN static __attribute__((noinline, unused))
 
-#define SLC_GOOD_NOTE_NS 1000000000ULL /* good turns are written to the cold entry at most once in this */
+#define SLC_NOTE_NS 1000000000ULL
 
+/* Atomics that return what was there are loops on x86: where nothing is to be changed, nothing is written. */
 static __always_inline _Bool slc_turn_take(struct slc_turn *turn, __u32 flag)
 {
-	return __sync_fetch_and_and(&turn->flags, ~flag) & flag;
+	return READ_ONCE(turn->flags) & flag && __sync_fetch_and_and(&turn->flags, ~flag) & flag;
 }
 
 static __always_inline void slc_turn_set(struct slc_turn *turn, __u32 flags)
 {
-	__sync_fetch_and_or(&turn->flags, flags);
+	if ((READ_ONCE(turn->flags) & flags) != flags)
+		__sync_fetch_and_or(&turn->flags, flags);
 }
 
 /* --- probes of a half-open breaker --------------------------------------------------------------------------------- */
@@ -45,23 +47,26 @@ static __always_inline void slc_turn_probe(const struct slc_desk *desk, struct s
 
 /* --- filing ---------------------------------------------------------------------------------------------------------- */
 
+/* Is it time to write down what the connection knows? At its first good turn, then at most once a second. */
+static __always_inline _Bool slc_turn_note_due(const struct slc_turn *turn, __u64 now)
+{
+	return !(turn->flags & SLC_T_NOTED) || now - turn->noted_ns >= SLC_NOTE_NS;
+}
+
 static __always_inline void slc_turn_good(const struct slc_desk *desk, struct slc_turn *turn)
 {
 	const struct slc_control *control;
 	struct slc_cold *cold;
-	__u32 good;
 
-	slc_turn_set(turn, SLC_T_PROVEN);
-	good = __sync_fetch_and_add(&turn->good, 1) + 1;
-	if (turn->noted_ns && desk->now - turn->noted_ns < SLC_GOOD_NOTE_NS)
+	turn->good++; /* by whoever ended the turn */
+	if (!slc_turn_note_due(turn, desk->now))
 		return;
+	slc_turn_set(turn, SLC_T_PROVEN | SLC_T_NOTED);
+	turn->noted_ns = desk->now;
 	control = slc_control_get();
 	cold = control ? slc_cold_find(control, turn->cold) : NULL;
-	turn->noted_ns = desk->now;
-	if (cold) {
-		slc_cold_good(cold, good, desk->now);
-		__sync_fetch_and_add(&turn->good, -good);
-	}
+	if (cold)
+		slc_cold_good(cold, __sync_fetch_and_and(&turn->good, 0), desk->now);
 }
 
 /* The turn has this outcome. Its answer, if any, has been counted. */
@@ -92,15 +97,18 @@ static __always_inline void slc_turn_fail(const struct slc_desk *desk, struct sl
 /* `kind`: SLC_T_HANDSHAKE, SLC_T_GREETING, SLC_T_SOFT or 0. */
 SLC_TURN_FN void slc_turn_begin(const struct slc_desk *desk, struct slc_turn *turn, __u32 kind)
 {
-	if (!(turn->flags & SLC_T_FIRST)) {
-		turn->generation = slc_generation_now(desk->state);
-		slc_turn_take(turn, SLC_T_PRESSURE);
-	}
-	if (slc_under_pressure(desk))
-		slc_turn_set(turn, SLC_T_PRESSURE);
-	if (!(kind & SLC_T_HANDSHAKE))
-		slc_turn_take(turn, SLC_T_FIRST);
+	__u32 generation = turn->generation;
+	_Bool pressed = slc_under_pressure(desk, &generation);
+
 	slc_turn_take(turn, SLC_T_HANDSHAKE | SLC_T_GREETING | SLC_T_SOFT);
+	if (!(turn->flags & SLC_T_FIRST)) {
+		turn->generation = generation;
+		slc_turn_take(turn, SLC_T_PRESSURE);
+	} else if (!(kind & SLC_T_HANDSHAKE)) {
+		slc_turn_take(turn, SLC_T_FIRST);
+	}
+	if (pressed)
+		slc_turn_set(turn, SLC_T_PRESSURE);
 	turn->begun_ns = turn->last_ns = desk->now;
 	if (kind & SLC_T_SOFT) {
 		slc_turn_set(turn, SLC_T_SOFT);
@@ -117,7 +125,7 @@ SLC_TURN_FN void slc_turn_begin(const struct slc_desk *desk, struct slc_turn *tu
 /* One more byte of the request in hand. */
 SLC_TURN_FN void slc_turn_restart(const struct slc_desk *desk, struct slc_turn *turn)
 {
-	if (desk->now / SLC_TURN_SLOT_NS == turn->begun_ns / SLC_TURN_SLOT_NS) {
+	if (slc_tenth(desk->now) == slc_tenth(turn->begun_ns)) {
 		turn->begun_ns = desk->now;
 		return;
 	}

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * turns.bpf.c: requests and answers, at the root of cgroup2. Every packet of
- * every socket of the host comes by, so first comes what costs least: a TCP
- * socket without our storage is none of ours; a UDP socket is ours by its port.
+ * turns.bpf.c: requests and answers, at the root of cgroup2. Every packet of every socket of the host comes by, so
+ * first comes what costs least: a TCP socket without our storage is none of ours; a UDP socket is ours by its port.
  *
- * A packet starts at its IP header and always passes. What is in TLS or of
- * HTTP/2 is not read: bytes and silence only.
+ * A packet starts at its IP header and always passes; IPv6 with extension headers is not looked at. What is in TLS or
+ * of HTTP/2 is not read: bytes and silence only.
  */
 #include "maps/maps.bpf.h"
 
@@ -16,8 +15,10 @@
 #include "udp.h"
 #include "udp_turn.h"
 
-/* Set before load where cgroup_skb programs may ask for the cookie (not yet
- * on 6.1): else any namespace's answer counts. */
+/*
+ * Set before load where cgroup_skb programs may ask for the cookie (not yet on 6.1): else any namespace's answer
+ * counts.
+ */
 const volatile __u8 slc_egress_cookie = 0;
 
 struct segment {
@@ -26,37 +27,35 @@ struct segment {
 	__u8 flags;
 };
 
-/* IPv6 with extension headers is not looked at. */
+/* Headers are in the linear part: the stack has looked at them. */
 static __always_inline _Bool segment_of(struct __sk_buff *skb, struct segment *segment)
 {
-	struct slc_tcp tcp;
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	const struct slc_tcp *tcp;
 	__u32 l4 = sizeof(struct slc_ip6);
 
 	if (skb->protocol == SLC_BE16(ETH_P_IP)) {
-		__u8 version_ihl;
+		const struct slc_ip4 *ip = data;
 
-		if (bpf_skb_load_bytes(skb, 0, &version_ihl, sizeof(version_ihl)))
+		if ((void *)(ip + 1) > end)
 			return 0;
-		l4 = (version_ihl & 15) * 4;
+		l4 = (ip->version_ihl & 15) * 4;
 	} else {
-		__u8 next;
-
-		if (bpf_skb_load_bytes(skb, offsetof(struct slc_ip6, next), &next, sizeof(next)) ||
-		    next != SLC_PROTO_TCP)
+		if (data + l4 > end)
 			return 0;
 	}
-	if (bpf_skb_load_bytes(skb, l4, &tcp, sizeof(tcp)))
+	tcp = data + l4;
+	if ((void *)(tcp + 1) > end)
 		return 0;
-	segment->flags = tcp.flags;
-	segment->at = l4 + (tcp.doff >> 4) * 4;
+	segment->flags = tcp->flags;
+	segment->at = l4 + (tcp->doff >> 4) * 4;
 	segment->end = skb->len;
-	segment->seq = SLC_BE32(tcp.seq);
+	segment->seq = SLC_BE32(tcp->seq);
 	segment->next = segment->seq + segment->end - segment->at;
 	return segment->at <= segment->end;
 }
 
-/* Bytes that were not there before; the sequence number of the newest is kept.
- * Retransmits have none. */
+/* Bytes that were not there before; the sequence number of the newest is kept. Retransmits have none. */
 static __always_inline _Bool brings_news(const struct segment *segment, __u32 *high)
 {
 	if (segment->at == segment->end || (__s32)(segment->next - *high) <= 0)
@@ -65,9 +64,7 @@ static __always_inline _Bool brings_news(const struct segment *segment, __u32 *h
 	return 1;
 }
 
-/* --- what the client sends
- * -------------------------------------------------------------------------------------
- */
+/* --- what the client sends --------------------------------------------------------------------------------------- */
 
 static __always_inline __u8 byte_at(struct __sk_buff *skb, __u32 at)
 {
@@ -77,8 +74,7 @@ static __always_inline __u8 byte_at(struct __sk_buff *skb, __u32 at)
 	return byte;
 }
 
-/* turns: auto. Records are told by type and version: the first segment may have
- * come with the handshake's last ACK. */
+/* turns: auto. Records are told by type and version: the first segment may have come with the handshake's last ACK. */
 static __always_inline void peek(struct __sk_buff *skb, struct slc_turn *turn, __u32 at)
 {
 	__u8 type = byte_at(skb, at), version = byte_at(skb, at + 1);
@@ -161,12 +157,9 @@ static __always_inline void from_client(struct __sk_buff *skb, struct slc_turn *
 	}
 }
 
-/* --- what the service sends
- * ------------------------------------------------------------------------------------
- */
+/* --- what the service sends -------------------------------------------------------------------------------------- */
 
-/* Status of a plaintext answer, 0 where there is none; a "100 Continue" before
- * it in the same segment is skipped. */
+/* Status of a plaintext answer, 0 where there is none; a "100 Continue" before it in the same segment is skipped. */
 static __always_inline __u32 status_of(struct __sk_buff *skb, const struct segment *segment)
 {
 	__u32 status = slc_http_status(skb, segment->at);
@@ -176,8 +169,7 @@ static __always_inline __u32 status_of(struct __sk_buff *skb, const struct segme
 	return status;
 }
 
-/* The first request came with the handshake's last ACK, where nobody could look
- * into it: a ServerHello tells. */
+/* The first request came with the handshake's last ACK, where nobody could look into it: a ServerHello tells. */
 static __always_inline void peek_answer(struct __sk_buff *skb, struct slc_turn *turn, __u32 at)
 {
 	slc_turn_set(turn, SLC_T_PEEKED);
@@ -187,6 +179,7 @@ static __always_inline void peek_answer(struct __sk_buff *skb, struct slc_turn *
 	slc_turn_set(turn, SLC_T_TLS | SLC_T_HANDSHAKE);
 }
 
+/* Smoothed by the kernel: every turn's would tell nothing more than one of a second. */
 static __always_inline void rtt_note(const struct slc_desk *desk, struct bpf_sock *sk)
 {
 	const struct bpf_tcp_sock *tcp = bpf_tcp_sock(sk);
@@ -222,7 +215,7 @@ static __always_inline void from_service(struct __sk_buff *skb, struct bpf_sock 
 {
 	struct segment segment;
 	struct slc_desk desk;
-	_Bool news, fin;
+	_Bool news, fin, due;
 
 	if (!segment_of(skb, &segment))
 		return;
@@ -236,7 +229,8 @@ static __always_inline void from_service(struct __sk_buff *skb, struct bpf_sock 
 		return;
 	if (!slc_desk_open(&desk, turn->state, turn->uid, bpf_ktime_get_ns()))
 		return;
-	if (news && answered(skb, &desk, turn, &segment))
+	due = slc_turn_note_due(turn, desk.now);
+	if (news && answered(skb, &desk, turn, &segment) && due)
 		rtt_note(&desk, sk);
 	if (fin) {
 		slc_turn_set(turn, SLC_T_SERVICE_FIN);
@@ -244,9 +238,7 @@ static __always_inline void from_service(struct __sk_buff *skb, struct bpf_sock 
 	}
 }
 
-/* --- UDP
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- UDP --------------------------------------------------------------------------------------------------------- */
 
 /* The datagram's other end, for a socket on a service's port. */
 static __always_inline _Bool datagram_of(struct __sk_buff *skb, struct slc_peer *peer, _Bool from_us)
@@ -283,8 +275,7 @@ static __always_inline _Bool datagram_of(struct __sk_buff *skb, struct slc_peer 
 	return 1;
 }
 
-/* Answers of UDP services stamp their flow, whether or not anything is
- * measured. */
+/* Answers of UDP services stamp their flow, whether or not anything is measured. */
 static __always_inline void datagram(struct __sk_buff *skb, _Bool from_us)
 {
 	struct slc_peer peer = {.proto = SLC_PROTO_UDP};
@@ -308,37 +299,55 @@ static __always_inline void datagram(struct __sk_buff *skb, _Bool from_us)
 		slc_udp_asked(&desk, &peer, flow);
 }
 
-/* Before the packet is looked at: is the socket one of a UDP service's port? */
+/* Before more of the packet is looked at: is the socket one of a UDP service's port? */
 static __always_inline _Bool serves_udp(struct bpf_sock *sk)
 {
 	struct bpf_sock *full = bpf_sk_fullsock(sk);
 	const struct slc_ports *ports;
 	__u32 port;
 
-	if (!full || full->protocol != SLC_PROTO_UDP)
+	if (!full)
 		return 0;
 	port = full->src_port;
 	ports = slc_ports_get(port);
 	return ports && slc_port_in(ports->udp, port);
 }
 
-/* --- programs
- * ------------------------------------------------------------------------------------------------------
- */
+/* Of IPv6 the first header after the fixed one: what comes behind others is not looked at. */
+static __always_inline __u8 protocol_of(struct __sk_buff *skb)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	const struct slc_ip4 *ip4 = data;
+	const struct slc_ip6 *ip6 = data;
+
+	if ((void *)(ip4 + 1) > end)
+		return SLC_PROTO_NONE;
+	return skb->protocol == SLC_BE16(ETH_P_IP) ? ip4->proto : ip6->next;
+}
+
+static __always_inline struct slc_turn *turn_of(struct bpf_sock *sk)
+{
+	return bpf_sk_storage_get(&slc_turn_of, sk, NULL, 0);
+}
+
+/* --- programs ---------------------------------------------------------------------------------------------------- */
 
 SEC("cgroup_skb/ingress")
 int slc_ingress(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk;
+	__u8 protocol = protocol_of(skb);
 	struct slc_turn *turn;
 
 	if (!sk)
 		return 1;
-	turn = bpf_sk_storage_get(&slc_turn_of, sk, NULL, 0);
-	if (turn)
-		from_client(skb, turn);
-	else if (serves_udp(sk))
+	if (protocol == SLC_PROTO_TCP) {
+		turn = turn_of(sk);
+		if (turn)
+			from_client(skb, turn);
+	} else if (protocol == SLC_PROTO_UDP && serves_udp(sk)) {
 		datagram(skb, 0);
+	}
 	return 1;
 }
 
@@ -346,15 +355,18 @@ SEC("cgroup_skb/egress")
 int slc_egress(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk;
+	__u8 protocol = protocol_of(skb);
 	struct slc_turn *turn;
 
 	if (!sk)
 		return 1;
-	turn = bpf_sk_storage_get(&slc_turn_of, sk, NULL, 0);
-	if (turn)
-		from_service(skb, sk, turn);
-	else if (serves_udp(sk))
+	if (protocol == SLC_PROTO_TCP) {
+		turn = turn_of(sk);
+		if (turn)
+			from_service(skb, sk, turn);
+	} else if (protocol == SLC_PROTO_UDP && serves_udp(sk)) {
 		datagram(skb, 1);
+	}
 	return 1;
 }
 

@@ -64,13 +64,14 @@ static __always_inline void slc_udp_asked(const struct slc_desk *desk, const str
 {
 	const struct slc_udp_turn *waiting = bpf_map_lookup_elem(&slc_udp_turns, &flow);
 	struct slc_udp_turn turn = {.begun_ns = desk->now, .state = peer->state, .cell = peer->source >> 56};
+	__u32 generation = 0;
 
 	if (waiting && desk->now - waiting->begun_ns < desk->measure->timeout_ns)
 		return;
-	turn.generation = slc_generation_now(peer->state);
 	turn.flags = slc_udp_grade(peer, desk->now);
-	if (slc_under_pressure(desk))
+	if (slc_under_pressure(desk, &generation))
 		turn.flags |= SLC_U_PRESSURE;
+	turn.generation = generation;
 	if (bpf_map_update_elem(&slc_udp_turns, &flow, &turn, waiting ? BPF_ANY : BPF_NOEXIST))
 		return; /* its copy on another CPU came first */
 	if (!waiting)

@@ -505,7 +505,8 @@ struct slc_signals {
 	__u32 owed[2][SLC_OWED_SLOTS][SLC_OWED_CELLS]; /* started - finished; grades proven and unproven */
 	struct slc_dist latency; /* last request byte -> first of the answer */
 	struct slc_dist tls; /* the same of TLS handshake turns */
-	struct slc_dist rtt; /* smoothed RTT at the end of turns and connections */
+	struct slc_dist
+		rtt; /* smoothed RTT of connections: at the first turn, then at most once a second, and at the end */
 };
 
 /* --- slc_arrivals: [listener cookie], kernel writes -------------------------------------------------------------------- */
@@ -570,6 +571,7 @@ struct slc_conn { /* slc_conns: on the connection */
 #define SLC_T_SOFT (1u << 15) /* tls: small records, as HTTP/2 sends for its own ends: filed only if answered */
 #define SLC_T_PEEKED (1u << 16) /* first client byte was looked at (turns: auto) */
 #define SLC_T_FIRST (1u << 17) /* no turn yet: generation and pressure are those of the admission */
+#define SLC_T_NOTED (1u << 18) /* noted_ns is set */
 
 struct slc_turn {
 	__u32 uid;
@@ -584,7 +586,7 @@ struct slc_turn {
 	__u64 silence_ns; /* tls: the longest so far */
 	__u64 established_ns;
 	__u64 cold; /* keyed hash of the source key */
-	__u64 noted_ns; /* when `good` was last written to the cold entry */
+	__u64 noted_ns; /* when `good` was last written to the cold entry, and the RTT noted */
 	__u32 good; /* good turns not written there yet */
 	__u32 rcv_high, snd_high; /* sequence number after the newest payload byte */
 	__u32 tag; /* of its flow, hash >> 32: names the slot of slc_probe with its generation */
