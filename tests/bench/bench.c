@@ -81,7 +81,7 @@ static void tear_down(struct bench *bench)
 	topology_destroy(&bench->topology);
 }
 
-/* SCENARIO[:SOURCES[:alone]], or turn:PACKET */
+/* SCENARIO[:SOURCES[:alone]], or turn:PACKET, or turn:live */
 static int loop(struct bench *bench, const char *text)
 {
 	char name[32] = "", mode[8] = "";

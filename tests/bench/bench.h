@@ -219,19 +219,27 @@ struct accuracy {
 	double worst; /* largest excess over rate x t + burst in any interval between two readings, in admissions */
 };
 
-/* Requests and answers of one byte over loopback: CPU time with the programs attached, with empty ones, and without. */
+/*
+ * Requests and answers over loopback, with our programs attached, with empty ones, and without. CPU time is of the whole
+ * way of a packet; the kernel's clock around each program (BPF_STATS_RUN_TIME) tells the directions apart.
+ */
 enum live_sockets { LIVE_SERVICE, LIVE_OTHER, LIVE_UDP, LIVE_SOCKETS };
 
 struct turns_live {
 	unsigned connections; /* visited in turn */
+	bool acks; /* request and answer are acknowledged by segments of their own */
 	unsigned rounds;
+	double segments; /* of an exchange */
 	double way[BENCH_MAX_ROUNDS]; /* a segment of no service from end to end, without programs */
 	double hook[BENCH_MAX_ROUNDS]; /* what an empty program adds to each of its two ends */
 	double service[BENCH_MAX_ROUNDS]; /* what ours adds to that, per packet of the service's socket */
 	double other[BENCH_MAX_ROUNDS]; /* per packet of a TCP socket of no service */
 	double udp[BENCH_MAX_ROUNDS]; /* per packet of a UDP socket of no service */
+	double timed_service[2]
+			    [BENCH_MAX_ROUNDS]; /* the program at [egress] over the empty one, by the kernel's clock */
+	double timed_other[2][BENCH_MAX_ROUNDS];
 };
-#define TURNS_LIVE_ROWS 2
+#define TURNS_LIVE_ROWS 3
 
 #define ACCURACY_ROWS 8
 struct results {
@@ -245,6 +253,7 @@ struct results {
 	unsigned accuracy_count;
 	struct run_cell turns[TURN_PACKETS];
 	struct turns_live turns_live[TURNS_LIVE_ROWS];
+	unsigned foreign; /* programs of others that are attached above the bench's cgroup: they see the packets too */
 	uint32_t xlated, jited, verified;
 	const char *mode;
 	unsigned slices, disturbed; /* measured, and of these with somebody else on the CPU */
@@ -273,6 +282,7 @@ int measure_accuracy(struct bench *bench);
 int measure_turns(struct bench *bench);
 int measure_turns_loop(struct bench *bench, const char *packet, double seconds);
 int measure_turns_live(struct bench *bench); /* turns_live.c */
+int measure_turns_live_loop(struct bench *bench, double seconds);
 int turns_introduce(struct bench *bench); /* its first connection makes a service's signals its own */
 
 /* --- report.c, goals.c ------------------------------------------------------------------------------------------- */

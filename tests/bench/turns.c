@@ -22,7 +22,7 @@
 #define SEQ 1000000 /* of the packet's first byte */
 #define PAYLOAD 1448 /* a full segment at an MTU of 1500, with timestamps */
 
-#define KEPT (SLC_T_PEEKED | SLC_T_HAD_TURN) /* a connection with turns behind it */
+#define KEPT (SLC_T_PEEKED | SLC_T_HAD_TURN | SLC_T_PROVEN) /* a connection with turns behind it */
 #define KEPT_TLS (KEPT | SLC_T_TLS)
 
 static const char request[] = "GET /some/page?with=a&query HTTP/1.1\r\nHost: service.example\r\nAccept: */*\r\n\r\n";
@@ -329,12 +329,12 @@ int measure_turns_loop(struct bench *bench, const char *name, double seconds)
 {
 	struct run_cell cell = {};
 	double until = seconds_now() + seconds;
-	int i = 0, r = turns_introduce(bench);
+	int i = 0, r = strcmp(name, "live") ? turns_introduce(bench) : measure_turns_live_loop(bench, seconds);
 
 	while (i < TURN_PACKETS && strcmp(turn_packets[i].name, name))
 		i++;
 	if (i == TURN_PACKETS)
-		return -ENOENT;
+		return strcmp(name, "live") ? -ENOENT : r;
 	while (!r && seconds_now() < until) {
 		cell.rounds %= BENCH_MAX_ROUNDS;
 		r = measure_kind(bench->turns, &kinds[i], &cell);

@@ -3,7 +3,8 @@
  * turns_live.c: the same programs on real connections, because the socket of a BPF_PROG_TEST_RUN is no TCP socket and is
  * always in the cache. One thread is client and server, so that every segment is sent, judged at both ends and received
  * within its own system calls, and the thread's CPU time is the whole of it. In each round the programs under test, empty
- * ones, and none take turns at a cgroup of the bench's own.
+ * ones, and none take turns at a cgroup of the bench's own, first by CPU time, then by the kernel's own clock around each
+ * program, which costs time itself.
  */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
@@ -38,6 +39,7 @@ struct live {
 	char path[512]; /* of the cgroup */
 	int cgroup;
 	unsigned connections;
+	bool acks;
 	struct pair pairs[LIVE_SOCKETS][MOST_CONNECTIONS];
 };
 
@@ -100,21 +102,36 @@ static int make_cgroup(struct live *live, char *home, size_t home_size)
 	return live->cgroup < 0 ? -errno : 0;
 }
 
+static int program_of(const struct live *live, enum mode mode, bool egress)
+{
+	static const enum turn_program programs[MODES][2] = {
+		[MODE_EMPTY] = {TURN_EMPTY_INGRESS, TURN_EMPTY_EGRESS}, [MODE_TURNS] = {TURN_INGRESS, TURN_EGRESS}};
+
+	return turns_program(live->turns, programs[mode][egress]);
+}
+
 static int set_mode(struct live *live, enum mode mode, bool on)
 {
-	static const enum turn_program ingress[MODES] = {0, TURN_EMPTY_INGRESS, TURN_INGRESS},
-				       egress[MODES] = {0, TURN_EMPTY_EGRESS, TURN_EGRESS};
-	const struct {
-		int fd;
-		enum bpf_attach_type type;
-	} programs[] = {{turns_program(live->turns, ingress[mode]), BPF_CGROUP_INET_INGRESS},
-			{turns_program(live->turns, egress[mode]), BPF_CGROUP_INET_EGRESS}};
+	static const enum bpf_attach_type types[2] = {BPF_CGROUP_INET_INGRESS, BPF_CGROUP_INET_EGRESS};
 	int r = 0;
 
-	for (int i = 0; mode != MODE_NONE && !r && i < 2; i++)
-		r = on ? bpf_prog_attach(programs[i].fd, live->cgroup, programs[i].type, BPF_F_ALLOW_MULTI)
-		       : bpf_prog_detach2(programs[i].fd, live->cgroup, programs[i].type);
+	for (int egress = 0; mode != MODE_NONE && !r && egress < 2; egress++) {
+		const int fd = program_of(live, mode, egress);
+
+		r = on ? bpf_prog_attach(fd, live->cgroup, types[egress], BPF_F_ALLOW_MULTI)
+		       : bpf_prog_detach2(fd, live->cgroup, types[egress]);
+	}
 	return r;
+}
+
+/* Programs that see these packets though the bench has attached none. */
+static unsigned foreign_programs(const struct live *live)
+{
+	uint32_t in = 0, out = 0;
+
+	bpf_prog_query(live->cgroup, BPF_CGROUP_INET_INGRESS, BPF_F_QUERY_EFFECTIVE, NULL, NULL, &in);
+	bpf_prog_query(live->cgroup, BPF_CGROUP_INET_EGRESS, BPF_F_QUERY_EFFECTIVE, NULL, NULL, &out);
+	return in + out;
 }
 
 /* --- sockets ------------------------------------------------------------------------------------------------------- */
@@ -220,26 +237,40 @@ static void close_sockets(struct live *live)
 
 /* --- slices -------------------------------------------------------------------------------------------------------- */
 
-static int exchange(const struct pair *pair)
+/* What was received is acknowledged now, by a segment of its own. */
+static void acknowledge(int fd)
+{
+	const int one = 1;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &one, sizeof(one));
+}
+
+static int exchange(const struct pair *pair, bool acks)
 {
 	char buffer[128];
 
 	if (send(pair->client, request, sizeof(request) - 1, 0) != sizeof(request) - 1 ||
-	    recv(pair->server, buffer, sizeof(buffer), 0) != sizeof(request) - 1 ||
-	    send(pair->server, answer, sizeof(answer) - 1, 0) != sizeof(answer) - 1 ||
+	    recv(pair->server, buffer, sizeof(buffer), 0) != sizeof(request) - 1)
+		return errno ? -errno : -EPROTO;
+	if (acks)
+		acknowledge(pair->server);
+	if (send(pair->server, answer, sizeof(answer) - 1, 0) != sizeof(answer) - 1 ||
 	    recv(pair->client, buffer, sizeof(buffer), 0) != sizeof(answer) - 1)
 		return errno ? -errno : -EPROTO;
+	if (acks)
+		acknowledge(pair->client);
 	return 0;
 }
 
 static int exchanges(const struct live *live, enum live_sockets sockets, double *ret_ns)
 {
+	const bool acks = live->acks && sockets != LIVE_UDP;
 	struct timespec before, after;
 	int r = 0;
 
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
 	for (unsigned i = 0; !r && i < EXCHANGES; i++)
-		r = exchange(&live->pairs[sockets][i % live->connections]);
+		r = exchange(&live->pairs[sockets][i % live->connections], acks);
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
 	*ret_ns = ((double)(after.tv_sec - before.tv_sec) * 1e9 + (double)(after.tv_nsec - before.tv_nsec)) / EXCHANGES;
 	return r;
@@ -287,13 +318,18 @@ static int one_slice(const struct live *live, enum mode mode, enum live_sockets 
 	return -EPROTO;
 }
 
-static void take(struct turns_live *row, const struct slice slices[MODES][LIVE_SOCKETS])
+/* --- rounds -------------------------------------------------------------------------------------------------------- */
+
+typedef struct slice slices_of_round[MODES][LIVE_SOCKETS];
+
+static void take(struct turns_live *row, const slices_of_round slices)
 {
 	const struct slice *none = slices[MODE_NONE], *empty = slices[MODE_EMPTY], *ours = slices[MODE_TURNS];
 	const double segments = none[LIVE_OTHER].segments;
 	const double other = (ours[LIVE_OTHER].ns - empty[LIVE_OTHER].ns) / segments / 2;
-	const unsigned i = row->rounds++;
+	const unsigned i = row->rounds;
 
+	row->segments = segments;
 	row->way[i] = none[LIVE_OTHER].ns / segments;
 	row->hook[i] = (empty[LIVE_OTHER].ns - none[LIVE_OTHER].ns) / segments / 2;
 	row->other[i] = other;
@@ -303,7 +339,7 @@ static void take(struct turns_live *row, const struct slice slices[MODES][LIVE_S
 }
 
 /* The order of the programs moves on each round, so that none of them always comes first. */
-static int one_round(struct live *live, unsigned round, struct slice slices[MODES][LIVE_SOCKETS])
+static int one_round(struct live *live, unsigned round, slices_of_round slices)
 {
 	int r = 0;
 
@@ -318,17 +354,75 @@ static int one_round(struct live *live, unsigned round, struct slice slices[MODE
 	return r;
 }
 
+struct timed {
+	double ns, runs;
+};
+
+static int read_timed(const struct live *live, enum mode mode, struct timed timed[2])
+{
+	for (int egress = 0; egress < 2; egress++) {
+		struct bpf_prog_info info = {};
+		uint32_t len = sizeof(info);
+
+		if (bpf_obj_get_info_by_fd(program_of(live, mode, egress), &info, &len))
+			return -errno;
+		timed[egress] = (struct timed){(double)info.run_time_ns, (double)info.run_cnt};
+	}
+	return 0;
+}
+
+/* ns of a run of each of the two programs. */
+static int one_timed(struct live *live, enum mode mode, enum live_sockets sockets, double ret_ns[2])
+{
+	struct timed before[2], after[2];
+	struct slice slice;
+	int r = set_mode(live, mode, true);
+
+	r = r ?: read_timed(live, mode, before);
+	r = r ?: one_slice(live, mode, sockets, &slice);
+	r = r ?: read_timed(live, mode, after);
+	r = set_mode(live, mode, false) ?: r;
+	for (int egress = 0; !r && egress < 2; egress++) {
+		if (after[egress].runs <= before[egress].runs)
+			return -EPROTO;
+		ret_ns[egress] = (after[egress].ns - before[egress].ns) / (after[egress].runs - before[egress].runs);
+	}
+	return r;
+}
+
+/* As many runs are of the client's sockets, which are of no service, as of the service's. */
+static int timed_round(struct live *live, struct turns_live *row)
+{
+	double empty[2], other[2], both[2];
+	int stats = bpf_enable_stats(BPF_STATS_RUN_TIME), r;
+
+	if (stats < 0)
+		return stats;
+	r = one_timed(live, MODE_EMPTY, LIVE_OTHER, empty);
+	r = r ?: one_timed(live, MODE_TURNS, LIVE_OTHER, other);
+	r = r ?: one_timed(live, MODE_TURNS, LIVE_SERVICE, both);
+	close(stats);
+	for (int egress = 0; !r && egress < 2; egress++) {
+		row->timed_other[egress][row->rounds] = other[egress] - empty[egress];
+		row->timed_service[egress][row->rounds] = 2 * both[egress] - other[egress] - empty[egress];
+	}
+	return r;
+}
+
 static int rounds(struct bench *bench, struct live *live, struct turns_live *row)
 {
-	const unsigned count = bench->results->quick ? 21 : BENCH_MAX_ROUNDS;
-	const double until = seconds_now() + (bench->results->quick ? 3 : 10);
-	struct slice slices[MODES][LIVE_SOCKETS];
+	const unsigned count = bench->results->quick ? 15 : BENCH_MAX_ROUNDS;
+	const double until = seconds_now() + (bench->results->quick ? 2.5 : 10);
+	slices_of_round slices;
 	int r = one_round(live, 0, slices); /* warms up, and leaves the connections' first, quick ACKs behind */
 
 	for (unsigned i = 0; !r && i < count && (i < BENCH_MIN_ROUNDS || seconds_now() < until); i++) {
 		r = bench_stopped ? -EINTR : one_round(live, i, slices);
-		if (!r)
-			take(row, (const struct slice(*)[LIVE_SOCKETS])slices);
+		r = r ?: timed_round(live, row);
+		if (r)
+			break;
+		take(row, (const struct slice(*)[LIVE_SOCKETS])slices);
+		row->rounds++;
 	}
 	return r;
 }
@@ -371,12 +465,14 @@ int turns_introduce(struct bench *bench)
 	return topology_enter_generator(bench->topology) ?: r;
 }
 
-static int measure_row(struct bench *bench, unsigned connections, struct turns_live *row)
+static int measure_row(struct bench *bench, struct turns_live *row)
 {
 	struct live live;
-	int r = open_live(&live, bench->turns, connections);
+	int r = open_live(&live, bench->turns, row->connections);
 
-	row->connections = connections;
+	live.acks = row->acks;
+	if (!r)
+		bench->results->foreign += foreign_programs(&live);
 	r = r ?: rounds(bench, &live, row);
 	close_live(&live);
 	return r;
@@ -384,7 +480,8 @@ static int measure_row(struct bench *bench, unsigned connections, struct turns_l
 
 int measure_turns_live(struct bench *bench)
 {
-	static const unsigned connections[TURNS_LIVE_ROWS] = {1, MOST_CONNECTIONS};
+	static const struct turns_live rows[TURNS_LIVE_ROWS] = {
+		{.connections = 1, .acks = true}, {.connections = 1}, {.connections = MOST_CONNECTIONS}};
 	struct rlimit files;
 	int r = topology_enter(bench->topology, SUBJECT_SLUICE);
 
@@ -392,9 +489,30 @@ int measure_turns_live(struct bench *bench)
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
-	for (int i = 0; !r && i < TURNS_LIVE_ROWS; i++)
-		r = measure_row(bench, connections[i], &bench->results->turns_live[i]);
+	for (int i = 0; !r && i < TURNS_LIVE_ROWS; i++) {
+		bench->results->turns_live[i] = rows[i];
+		r = measure_row(bench, &bench->results->turns_live[i]);
+	}
 	if (r)
 		fprintf(stderr, "bench: turns over loopback: %s\n", strerror(-r));
+	return topology_enter_generator(bench->topology) ?: r;
+}
+
+int measure_turns_live_loop(struct bench *bench, double seconds)
+{
+	const double until = seconds_now() + seconds;
+	struct slice slice = {};
+	struct live live;
+	int r = topology_enter(bench->topology, SUBJECT_SLUICE);
+
+	if (r)
+		return r;
+	r = open_live(&live, bench->turns, 1);
+	r = r ?: set_mode(&live, MODE_TURNS, true);
+	while (!r && seconds_now() < until)
+		r = one_slice(&live, MODE_TURNS, LIVE_SERVICE, &slice);
+	if (!r)
+		printf("turns over loopback: %.0f ns per exchange of %.2f segments\n", slice.ns, slice.segments);
+	close_live(&live);
 	return topology_enter_generator(bench->topology) ?: r;
 }

@@ -33,24 +33,44 @@ double turn_dearest(const struct results *results, int whole, const char **ret_l
 	return most;
 }
 
+static void print_range(FILE *out, const double *values, unsigned rounds)
+{
+	fprintf(out, " %+6.0f (%+4.0f %+4.0f)", median(values, rounds), quantile(values, rounds, 0.25),
+		quantile(values, rounds, 0.75));
+}
+
 static void report_live(const struct results *results, FILE *out)
 {
 	fprintf(out,
-		"\nTurns on real connections over loopback, CPU time: ns per packet, median (quartiles) over empty "
-		"programs\n"
-		"%-14s %12s %12s %18s %18s %18s\n",
+		"\nTurns on real connections over loopback, ns per packet over empty programs: CPU time, median "
+		"(quartiles)\n"
+		"%-18s %10s %11s %18s %18s %18s\n",
 		"connections", "whole way", "empty hook", "measured service", "no service, TCP", "no service, UDP");
 	for (int i = 0; i < TURNS_LIVE_ROWS; i++) {
 		const struct turns_live *row = &results->turns_live[i];
-		const double *const columns[] = {row->service, row->other, row->udp};
 
-		fprintf(out, "%-14u %12.0f %+12.0f", row->connections, median(row->way, row->rounds),
-			median(row->hook, row->rounds));
-		for (size_t c = 0; c < sizeof(columns) / sizeof(columns[0]); c++)
-			fprintf(out, " %+6.0f (%+4.0f %+4.0f)", median(columns[c], row->rounds),
-				quantile(columns[c], row->rounds, 0.25), quantile(columns[c], row->rounds, 0.75));
+		fprintf(out, "%-4u %.0f segments   %10.0f %+11.0f", row->connections, row->segments,
+			median(row->way, row->rounds), median(row->hook, row->rounds));
+		print_range(out, row->service, row->rounds);
+		print_range(out, row->other, row->rounds);
+		print_range(out, row->udp, row->rounds);
 		fprintf(out, "\n");
 	}
+	fprintf(out, "the same by the kernel's clock around each program\n%-18s %18s %18s %18s %18s\n", "connections",
+		"service, ingress", "service, egress", "none, ingress", "none, egress");
+	for (int i = 0; i < TURNS_LIVE_ROWS; i++) {
+		const struct turns_live *row = &results->turns_live[i];
+
+		fprintf(out, "%-4u %.0f segments   ", row->connections, row->segments);
+		for (int egress = 0; egress < 2; egress++)
+			print_range(out, row->timed_service[egress], row->rounds);
+		for (int egress = 0; egress < 2; egress++)
+			print_range(out, row->timed_other[egress], row->rounds);
+		fprintf(out, "\n");
+	}
+	if (results->foreign)
+		fprintf(out, "programs of others saw these packets too: a figure beside them is not one of this "
+			     "program alone\n");
 }
 
 void report_turns(const struct results *results, FILE *out)
@@ -74,6 +94,19 @@ static json_t *figures(const double *values, unsigned rounds)
 			 quantile(values, rounds, 0.75));
 }
 
+static json_t *live_json(const struct turns_live *row)
+{
+	return json_pack("{s:i, s:f, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "connections",
+			 (int)row->connections, "segments", row->segments, "rounds", (int)row->rounds, "way",
+			 figures(row->way, row->rounds), "empty_hook", figures(row->hook, row->rounds), "service",
+			 figures(row->service, row->rounds), "no_service_tcp", figures(row->other, row->rounds),
+			 "no_service_udp", figures(row->udp, row->rounds), "timed_service_ingress",
+			 figures(row->timed_service[0], row->rounds), "timed_service_egress",
+			 figures(row->timed_service[1], row->rounds), "timed_no_service_ingress",
+			 figures(row->timed_other[0], row->rounds), "timed_no_service_egress",
+			 figures(row->timed_other[1], row->rounds));
+}
+
 json_t *turns_json(const struct results *results)
 {
 	json_t *packets = json_object(), *live = json_array();
@@ -81,17 +114,8 @@ json_t *turns_json(const struct results *results)
 	for (int i = 0; results->turns[0].rounds && i < TURN_PACKETS; i++)
 		json_object_set_new(packets, turn_packets[i].name,
 				    figures(results->turns[i].over, results->turns[i].rounds));
-	for (int i = 0; i < TURNS_LIVE_ROWS; i++) {
-		const struct turns_live *row = &results->turns_live[i];
-
-		if (!row->rounds)
-			continue;
-		json_array_append_new(
-			live, json_pack("{s:i, s:i, s:o, s:o, s:o, s:o, s:o}", "connections", (int)row->connections,
-					"rounds", (int)row->rounds, "way", figures(row->way, row->rounds), "empty_hook",
-					figures(row->hook, row->rounds), "service", figures(row->service, row->rounds),
-					"no_service_tcp", figures(row->other, row->rounds), "no_service_udp",
-					figures(row->udp, row->rounds)));
-	}
-	return json_pack("{s:o, s:o}", "alone", packets, "live", live);
+	for (int i = 0; i < TURNS_LIVE_ROWS; i++)
+		if (results->turns_live[i].rounds)
+			json_array_append_new(live, live_json(&results->turns_live[i]));
+	return json_pack("{s:o, s:o, s:b}", "alone", packets, "live", live, "foreign_programs", results->foreign != 0);
 }
