@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <cmocka.h>
 
@@ -90,12 +91,25 @@ static void *map_area(const struct bpf_map *map)
 	return area;
 }
 
-static int make_inner(const struct bpf_map *outer, uint32_t index, enum bpf_map_type type, uint32_t key, uint32_t value,
-		      uint32_t entries, uint32_t flags)
+/* With BTF, as the outer map's template has it: kernels of 6.1 compare what it says about the value. */
+static int make_inner(const struct sluice_bpf *skel, const struct bpf_map *outer, uint32_t index,
+		      enum bpf_map_type type, const char *key, const char *value, uint32_t entries, uint32_t flags)
 {
-	struct bpf_map_create_opts opts = {.sz = sizeof(opts), .map_flags = flags};
-	int fd = bpf_map_create(type, "inner", key, value, entries, &opts);
+	const struct btf *btf = bpf_object__btf(skel->obj);
+	int key_id = btf__find_by_name_kind(btf, key, BTF_KIND_STRUCT);
+	int value_id = btf__find_by_name_kind(btf, value, BTF_KIND_STRUCT), fd;
+	struct bpf_map_create_opts opts = {
+		.sz = sizeof(opts),
+		.map_flags = flags,
+		.btf_fd = bpf_object__btf_fd(skel->obj),
+		.btf_key_type_id = key_id,
+		.btf_value_type_id = value_id,
+	};
 
+	if (key_id < 0 || value_id < 0)
+		die("no BTF of %s or %s", key, value);
+	fd = bpf_map_create(type, "inner", btf__resolve_size(btf, key_id), btf__resolve_size(btf, value_id), entries,
+			    &opts);
 	if (fd < 0)
 		die("inner map of %s: %s", bpf_map__name(outer), strerror(errno));
 	if (bpf_map_update_elem(bpf_map__fd(outer), &index, &fd, BPF_ANY))
@@ -186,11 +200,10 @@ static void map_all(struct rig *rig)
 static void make_inner_maps(struct rig *rig)
 {
 	for (uint32_t i = 0; i < 2; i++) {
-		rig->services[i] = make_inner(rig->skel->maps.slc_services, i, BPF_MAP_TYPE_HASH,
-					      sizeof(struct slc_service_key), sizeof(struct slc_service), 1024, 0);
-		rig->trust[i] =
-			make_inner(rig->skel->maps.slc_trust, i, BPF_MAP_TYPE_LPM_TRIE, sizeof(struct slc_trust_key),
-				   sizeof(struct slc_rule), SLC_TRUST, BPF_F_NO_PREALLOC);
+		rig->services[i] = make_inner(rig->skel, rig->skel->maps.slc_services, i, BPF_MAP_TYPE_HASH,
+					      "slc_service_key", "slc_service", 1024, 0);
+		rig->trust[i] = make_inner(rig->skel, rig->skel->maps.slc_trust, i, BPF_MAP_TYPE_LPM_TRIE,
+					   "slc_trust_key", "slc_rule", SLC_TRUST, BPF_F_NO_PREALLOC);
 	}
 }
 
