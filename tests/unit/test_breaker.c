@@ -557,6 +557,17 @@ static void the_decision_names_slots_and_tickets(void **state)
 	sim_tick(&sim, 0, 0);
 	assert_int_equal(sim.decision.reserved, 0);
 	assert_int_equal(sim.decision.ticket_ms, 2100);
+	/* Set D and E of the seeds: what is kept for the known must leave enough for the others to close it. */
+	for (unsigned int probes = 1; probes <= 16; probes++) {
+		for (unsigned int close_after = 1; close_after <= probes; close_after++) {
+			sim.breaker.config.probes = probes;
+			sim.breaker.config.close_after = close_after;
+			sim.input.known_any = true;
+			sim_tick(&sim, 0, 0);
+			assert_true(sim.decision.reserved <= probes / 2);
+			assert_true(sim.decision.probes - sim.decision.reserved >= close_after);
+		}
+	}
 	sim.input.handshake_ns = UINT64_MAX;
 	sim_tick(&sim, 0, 0);
 	assert_int_equal(sim.decision.ticket_ms, UINT32_MAX);

@@ -246,6 +246,16 @@ static enum breaker_rule ordered(const struct breaker *breaker, enum breaker_ord
 	return RULE_none;
 }
 
+/* Half, but never so many that strangers alone could not bring the verdict: those who are known may stay away. */
+static unsigned int reserved(const struct breaker_config *config, bool known_any)
+{
+	unsigned int half = config->probes / 2, spare = config->probes - config->close_after;
+
+	if (!known_any)
+		return 0;
+	return half < spare ? half : spare;
+}
+
 static void decide(const struct breaker *breaker, const struct breaker_input *input, struct breaker_decision *decision)
 {
 	const struct breaker_config *config = &breaker->config;
@@ -264,7 +274,7 @@ static void decide(const struct breaker *breaker, const struct breaker_input *in
 	if (decision->has_floor)
 		decision->floor_rate = fmax(1, breaker->healthy_rate * config->ramp_from / 10000);
 	decision->probes = config->probes;
-	decision->reserved = input->known_any ? config->probes / 2 : 0;
+	decision->reserved = reserved(config, input->known_any);
 	decision->ticket_ms = (uint32_t)((ticket_ns > TICKET_MIN_NS ? ticket_ns : TICKET_MIN_NS) / 1000000);
 }
 

@@ -173,7 +173,7 @@ struct breaker_decision {
 	double ramp_rate; /* admitted per second, with `ramp` */
 	bool has_floor; /* with open and half_open */
 	double floor_rate; /* of the fail-safe: ramp_from of healthy_rate */
-	unsigned int probes, reserved;
+	unsigned int probes, reserved; /* reserved: for known-good sources; the others are enough for close_after */
 	uint32_t ticket_ms;
 };
 
