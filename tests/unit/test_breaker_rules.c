@@ -180,17 +180,18 @@ static void strangers_open_it_in_company_only(void **state)
 	const struct breaker_config config = sim_config();
 
 	(void)state;
-	for (int known = 0; known < 2; known++) {
+	for (unsigned int known = 0; known <= WINDOW_KNOWN_FAILURES; known++) {
+		bool enough = known == WINDOW_KNOWN_FAILURES; /* fewer may be chance */
 		struct sim sim;
 
 		sim_begin(&sim, &config);
 		sim_fill(&sim, 60, 0);
 		for (unsigned int i = 40; i < 240; i++)
 			sim.sample.cells[i].unproven = 1;
-		sim.sample.known_failure = (uint32_t)known;
+		sim.sample.known_failure = known;
 		sim_tick_after(&sim, TICK);
-		assert_int_equal(sim.breaker.rule, known ? RULE_fast : RULE_none);
-		for (int tick = 0; tick < 100 && !known; tick++) { /* nor in a row, at low traffic */
+		assert_int_equal(sim.breaker.rule, enough ? RULE_fast : RULE_none);
+		for (int tick = 0; tick < 100 && !enough; tick++) { /* nor in a row, at low traffic */
 			sim.sample.cells[tick % 200].unproven = 1;
 			sim_tick_after(&sim, TICK);
 		}
@@ -206,6 +207,31 @@ static void strangers_open_it_in_company_only(void **state)
 		sim.sample.always_sources = sources;
 		sim_tick_after(&sim, TICK);
 		assert_int_equal(sim.breaker.rule, sources < 3 ? RULE_none : RULE_long);
+		sim_end(&sim);
+	}
+}
+
+/* Two minutes of a thousand failing strangers a second beside known-good sources of whose turns one in a hundred fails. */
+static void strangers_and_natural_failures_never_open_it(void **state)
+{
+	const struct breaker_config config = sim_config();
+
+	(void)state;
+	for (unsigned int per_tick = 1; per_tick <= 25; per_tick += 12) {
+		struct sim sim;
+
+		sim_begin(&sim, &config);
+		for (int tick = 0; tick < 1200; tick++) {
+			unsigned int failed = binomial(per_tick, 0.01);
+
+			sim_fill(&sim, per_tick - failed, failed);
+			sim.sample.known_success = per_tick - failed;
+			sim.sample.known_failure = failed;
+			for (unsigned int i = 0; i < 100; i++)
+				sim.sample.cells[30 + dice(226)].unproven++;
+			sim_tick_after(&sim, TICK);
+			assert_int_equal(sim.breaker.state, BREAKER_closed);
+		}
 		sim_end(&sim);
 	}
 }
@@ -469,6 +495,7 @@ int main(void)
 		cmocka_unit_test(failures_of_few_among_many_open_nothing),
 		cmocka_unit_test(one_source_alone_is_believed),
 		cmocka_unit_test(strangers_open_it_in_company_only),
+		cmocka_unit_test(strangers_and_natural_failures_never_open_it),
 		cmocka_unit_test(five_in_a_row_at_low_traffic),
 		cmocka_unit_test(how_many_in_a_row),
 		cmocka_unit_test(a_fifth_failing_at_low_traffic_is_no_outage),

@@ -65,7 +65,7 @@ static void list_add(const struct sample *sample)
 
 struct model {
 	uint64_t success[SLC_CELLS], failure[SLC_CELLS], unproven[SLC_CELLS], slow[SLC_CELLS];
-	uint64_t known_failure, always, always_sources;
+	uint64_t known_success, known_failure, always, always_sources;
 };
 
 /* Everything in buckets whose start is in (after, now]; `after` < 0 when there is no lower bound yet. */
@@ -85,6 +85,7 @@ static void list_sum(int64_t after_ns, uint64_t now_ns, struct model *m)
 			m->unproven[c] += s->cells[c].unproven;
 			m->slow[c] += s->cells[c].slow;
 		}
+		m->known_success += s->known_success;
 		m->known_failure += s->known_failure;
 		m->always += s->always;
 		if (m->always_sources < list.sources[i])
@@ -99,7 +100,7 @@ static double bisect_cap(const double n[SLC_CELLS], double parts)
 
 	for (int c = 0; c < SLC_CELLS; c++)
 		high = fmax(high, n[c]);
-	for (int round = 0; round < 200; round++) {
+	for (int round = 0; round < 80; round++) {
 		double k = round ? (low + high) / 2 : high, sum = 0;
 
 		for (int c = 0; c < SLC_CELLS; c++)
@@ -114,10 +115,9 @@ static double bisect_cap(const double n[SLC_CELLS], double parts)
 	return low;
 }
 
-static void model_tally(const struct model *m, struct tally *t)
+static void model_weigh(const struct model *m, bool unproven, struct tally *t)
 {
 	double n[SLC_CELLS], cap = INFINITY, raw = 0, weight = 0;
-	bool unproven = m->known_failure > 0;
 
 	*t = (struct tally){0};
 	for (int c = 0; c < SLC_CELLS; c++) {
@@ -146,13 +146,58 @@ static void model_tally(const struct model *m, struct tally *t)
 	t->failure_weight += m->always * (raw > 0 ? weight / raw : 1);
 	t->failures += m->always;
 	t->outcomes += m->always;
+}
+
+static double rate_of(double success, double failure)
+{
+	return failure / (success + failure);
+}
+
+/* As many as keep the rate at that of known-good sources, by bisection. */
+static void model_add_unproven(const struct model *m, double known_rate, struct tally *t)
+{
+	double average = (t->success_weight + t->failure_weight) / t->outcomes;
+	unsigned int failing = 0, active = 0;
+	uint64_t counted = 0;
+
+	for (uint64_t step = 1ULL << 40; step > 0; step /= 2) {
+		double failure = t->failure_weight + average * (counted + step);
+
+		if (counted + step <= t->discounted && rate_of(t->success_weight, failure) <= known_rate * (1 + 1e-12))
+			counted += step;
+	}
+	for (int c = 0; c < SLC_CELLS; c++) {
+		failing += m->unproven[c] && !m->failure[c];
+		active += m->unproven[c] && !m->failure[c] && !m->success[c];
+	}
+	t->failure_weight += average * counted;
+	t->failures += counted;
+	t->outcomes += counted;
+	t->discounted -= counted;
+	t->failing += fmin(failing, counted);
+	t->active += fmin(active, counted);
+}
+
+static void model_tally(const struct model *m, struct tally *t)
+{
+	double known_rate = rate_of(m->known_success, m->known_failure);
+	struct tally with;
+
+	model_weigh(m, false, t);
+	model_weigh(m, true, &with);
+	if (m->known_failure >= 5 && t->discounted) {
+		if (rate_of(with.success_weight, with.failure_weight) <= known_rate * (1 + 1e-12))
+			*t = with;
+		else if (t->outcomes)
+			model_add_unproven(m, known_rate, t);
+	}
 	if (t->failing < m->always_sources)
 		t->failing = m->always_sources;
 	if (t->active < t->failing)
 		t->active = t->failing;
 	t->has_rate = t->outcomes > 0;
 	if (t->has_rate) {
-		t->failure_rate = t->failure_weight / (t->failure_weight + t->success_weight);
+		t->failure_rate = rate_of(t->success_weight, t->failure_weight);
 		t->slow_rate = t->slow_weight / (t->failure_weight + t->success_weight);
 	}
 }
@@ -180,11 +225,16 @@ static void model_newest(uint64_t now_ns, uint64_t outcomes, uint64_t within_ns,
 	if (floor < now - (int64_t)within_ns)
 		floor = now - (int64_t)within_ns;
 	for (after = now / list.width_ns * list.width_ns - 1;; after -= list.width_ns) {
+		uint64_t certain;
+
 		list_sum(after < floor ? floor : after, now_ns, &m);
-		model_tally(&m, t);
-		if (t->outcomes >= outcomes || after < floor)
-			return;
+		certain = m.always;
+		for (int c = 0; c < SLC_CELLS; c++)
+			certain += m.success[c] + m.failure[c];
+		if (certain >= outcomes || after < floor)
+			break;
 	}
+	model_tally(&m, t);
 }
 
 static void assert_close(double a, double b)
@@ -225,7 +275,9 @@ static void throw_sample(struct sample *sample, unsigned int cells)
 		cell->slow = cell->success ? dice(cell->success) : 0;
 	}
 	if (dice(4) == 0)
-		sample->known_failure = dice(3);
+		sample->known_failure = few();
+	if (dice(3) == 0)
+		sample->known_success = few();
 	if (dice(5) == 0) {
 		sample->always = 1 + dice(4);
 		sample->always_sources = sample->always;
@@ -567,14 +619,20 @@ static void unproven_failures_count_where_known_good_sources_fail_too(void **sta
 {
 	static const struct {
 		uint32_t known_success, known_failure;
-		bool counts;
-	} rows[] = {{0, 0, false}, {50, 0, false}, {50, 1, true}, {0, 1, true}};
+		unsigned int counted; /* of 10 */
+	} rows[] = {
+		{0, 0, 0},   {50, 0, 0},      {0, 4, 0}, /* by chance */
+		{0, 5, 10},  {5, 5, 10}, /* half of them fail: 30 of 90 are no more */
+		{10, 5, 10}, {11, 5, 7}, /* a third; 5 of 16: 27 failures and 60 successes */
+		{15, 5, 0},  {0, 400000, 10}, {1000000, 5, 0}, /* 20 of 80 are as bad as that already */
+	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct window *window = window_new(1 * S, 10);
 		struct sample first = {.at_ns = 1 * S, .known_success = rows[i].known_success};
 		struct sample second = {.at_ns = 4 * S, .known_failure = rows[i].known_failure};
+		unsigned int counted = rows[i].counted;
 		struct tally tally;
 
 		first.cells[1] = (struct cell_counts){.success = 60, .unproven = 9};
@@ -583,14 +641,114 @@ static void unproven_failures_count_where_known_good_sources_fail_too(void **sta
 		window_add(window, &first);
 		window_add(window, &second);
 		window_sum(window, 4 * S, &tally);
-		assert_int_equal(tally.failures, rows[i].counts ? 30 : 20);
-		assert_int_equal(tally.outcomes, rows[i].counts ? 90 : 80);
-		assert_int_equal(tally.discounted, rows[i].counts ? 0 : 10);
-		assert_int_equal(tally.active, rows[i].counts ? 2 : 1);
-		assert_int_equal(tally.failing, rows[i].counts ? 2 : 1);
-		window_sum(window, 12 * S, &tally); /* the known-good failure alone is left */
+		assert_int_equal(tally.failures, 20 + counted);
+		assert_int_equal(tally.outcomes, 80 + counted);
+		assert_int_equal(tally.discounted, 10 - counted);
+		assert_int_equal(tally.active, counted ? 2 : 1);
+		assert_int_equal(tally.failing, counted ? 2 : 1);
+		assert_close(tally.failure_rate, (20. + counted) / (80 + counted));
+		window_sum(window, 12 * S, &tally); /* the known-good failures alone are left */
 		assert_int_equal(tally.failures, 20);
 		window_free(&window);
+	}
+}
+
+/* A service that answers, `good` cells of successes by known-good sources, and garbage from all the others. */
+static void flood(struct window *window, uint64_t at_ns, unsigned int good, uint32_t successes, uint32_t garbage,
+		  bool fails)
+{
+	struct sample sample = {.at_ns = at_ns, .known_failure = fails};
+
+	for (unsigned int c = 0; c < good; c++) {
+		sample.cells[c].success = successes;
+		sample.known_success += successes;
+	}
+	sample.cells[0].failure = fails;
+	for (uint32_t i = 0; i < garbage; i++)
+		sample.cells[good + i % (SLC_CELLS - good)].unproven++;
+	window_add(window, &sample);
+}
+
+/* In all of it and in the newest, whatever known-good sources do beside it and however few cells they have. */
+static void garbage_of_strangers_and_a_natural_failure_stay_apart(void **state)
+{
+	static const unsigned int good[] = {1, 3, 5, 20, 100};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+		for (uint32_t successes = 0; successes < 30; successes += 10) {
+			struct window *window = window_new(100 * MS, 100);
+			struct tally tally;
+
+			for (unsigned int tick = 60; tick < 90; tick++) {
+				flood(window, tick * 100 * MS, good[i], successes, 1000, tick == 70);
+				window_newest(window, tick * 100 * MS, 100, 10 * S, &tally);
+				assert_true(tally.failures <= 1);
+				assert_true(tally.failure_rate < 0.5 || tally.outcomes == 1);
+				window_sum(window, tick * 100 * MS, &tally);
+				assert_true(tally.failures <= 1);
+			}
+			window_free(&window);
+		}
+	}
+}
+
+/* One in a hundred of known-good sources fails, at random; whatever strangers send, the newest never look like an outage. */
+static void garbage_of_strangers_on_natural_failures(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 8; round++) {
+		struct window *window = window_new(100 * MS, 100);
+		unsigned int good = 1 + dice(40);
+		struct tally tally;
+
+		for (unsigned int tick = 0; tick < 300; tick++) {
+			flood(window, tick * 100 * MS, good, dice(3), dice(3000), dice(good > 10 ? 10 : 100) == 0);
+			window_newest(window, tick * 100 * MS, 100, 10 * S, &tally);
+			assert_true(tally.failure_rate < 0.2 || tally.outcomes < 20);
+		}
+		window_free(&window);
+	}
+}
+
+/*
+ * Known-good sources fail at a rate, strangers only fail: the window fails at no higher rate than it would if strangers
+ * were as bad as known-good sources, and, but for rounding, at no lower one where strangers fail enough. Weights count:
+ * cells are uneven, and few or many.
+ */
+static void strangers_never_look_worse_than_known_good_sources(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 3000; round++) {
+		struct window *window = window_new(1 * S, 1);
+		struct sample sample = {0}, proven;
+		unsigned int good = 1 + dice(40), bad = dice(2) ? SLC_CELLS : 1 + dice(SLC_CELLS);
+		double known_rate, average;
+		struct tally with, without;
+
+		for (unsigned int c = 0; c < good; c++) {
+			sample.cells[c].success = few();
+			sample.cells[c].failure = few() / 4;
+			sample.known_success += sample.cells[c].success;
+			sample.known_failure += sample.cells[c].failure;
+		}
+		proven = sample;
+		window_add(window, &proven);
+		window_sum(window, 0, &without);
+		window_clear(window);
+		for (uint64_t n = dice(2000); n > 0; n--)
+			sample.cells[dice(bad)].unproven += 1 + dice(dice(10) ? 2 : 1000);
+		window_add(window, &sample);
+		window_sum(window, 0, &with);
+		window_free(&window);
+		if (!without.has_rate)
+			continue; /* nobody is known-good */
+		known_rate = rate_of(sample.known_success, sample.known_failure);
+		assert_true(with.failure_rate <= fmax(known_rate, without.failure_rate) * (1 + 1e-9));
+		if (sample.known_failure < 5 || !with.discounted)
+			continue;
+		average = (with.success_weight + with.failure_weight) / with.outcomes;
+		assert_true(rate_of(with.success_weight, with.failure_weight + average) > known_rate * (1 - 1e-9));
 	}
 }
 
@@ -676,6 +834,9 @@ int main(void)
 		cmocka_unit_test(one_source_of_many_never_dominates),
 		cmocka_unit_test(weights_act_on_the_whole_window),
 		cmocka_unit_test(unproven_failures_count_where_known_good_sources_fail_too),
+		cmocka_unit_test(garbage_of_strangers_and_a_natural_failure_stay_apart),
+		cmocka_unit_test(garbage_of_strangers_on_natural_failures),
+		cmocka_unit_test(strangers_never_look_worse_than_known_good_sources),
 		cmocka_unit_test(no_listener_counts_whoever_caused_it),
 		cmocka_unit_test(no_listener_is_not_heavier_than_other_outcomes),
 		cmocka_unit_test(sources_of_failures),

@@ -9,7 +9,7 @@
 /* Outcomes by cell. 32 bits: one cell does not see 4e9 outcomes in a window. */
 struct outcomes {
 	uint64_t success, failure, unproven; /* over all cells */
-	uint64_t known_failure;
+	uint64_t known_success, known_failure;
 	uint64_t always;
 	uint32_t always_sources;
 	uint64_t busy[SLC_CELLS / 64]; /* cells that hold anything: the others are neither cleared nor read */
@@ -88,6 +88,7 @@ static void outcomes_merge(struct outcomes *sum, const struct outcomes *part)
 	sum->success += part->success;
 	sum->failure += part->failure;
 	sum->unproven += part->unproven;
+	sum->known_success += part->known_success;
 	sum->known_failure += part->known_failure;
 	sum->always += part->always;
 	if (sum->always_sources < part->always_sources)
@@ -154,6 +155,7 @@ void window_add(struct window *window, const struct sample *sample)
 		to->failure += cell->failure;
 		to->unproven += cell->unproven;
 	}
+	to->known_success += sample->known_success;
 	to->known_failure += sample->known_failure;
 	add_always(window, to, sample);
 }
@@ -197,63 +199,119 @@ static double cap_of(const uint64_t *n, unsigned int cells, unsigned int parts)
 	}
 }
 
-static double weigh(const struct outcomes *sum, const uint64_t *n, const uint8_t *cells, bool unproven_counts,
-		    struct tally *tally)
+/* One cell of a tally: unproven failures count or not. */
+static uint64_t failures_of(const struct cell_counts *cell, bool unproven_counts)
 {
-	unsigned int parts = parts_of(tally->active);
-	double cap = parts ? cap_of(n, tally->active, parts) : 0, whole = 0, weighed = 0;
-
-	for (unsigned int i = 0; i < tally->active; i++) {
-		const struct cell_counts *cell = &sum->cells[cells[i]];
-		uint64_t failure = cell->failure + (unproven_counts ? (uint64_t)cell->unproven : 0);
-		double scale = parts && n[i] > cap ? cap / n[i] : 1;
-
-		tally->success_weight += scale * cell->success;
-		tally->failure_weight += scale * failure;
-		tally->slow_weight += scale * cell->slow;
-		tally->failing += failure > 0;
-		whole += n[i];
-		weighed += scale * n[i];
-	}
-	return whole > 0 ? weighed / whole : 1; /* what an outcome weighs on average */
+	return cell->failure + (unproven_counts ? (uint64_t)cell->unproven : 0);
 }
 
-/* Failures that are in no cell weigh as an outcome does on average: whose they are says nothing about them. */
-static void weigh_always(const struct outcomes *sum, double average, struct tally *tally)
+/* Weights, raw sums and cells; all unproven failures count, or none. */
+static void weigh(const struct outcomes *sum, bool unproven_counts, struct tally *tally)
 {
-	tally->outcomes += sum->always;
-	tally->failures += sum->always;
+	uint64_t n[SLC_CELLS], whole = 0;
+	const struct cell_counts *cells[SLC_CELLS];
+	double cap = 0, average = 1;
+	unsigned int parts;
+
+	*tally = (struct tally){.discounted = unproven_counts ? 0 : sum->unproven};
+	for (unsigned int i = 0; i < SLC_CELLS; i++) {
+		const struct cell_counts *cell = &sum->cells[i];
+
+		if (!(sum->busy[i / 64] & 1ULL << i % 64))
+			continue;
+		cells[tally->active] = cell;
+		n[tally->active] = cell->success + failures_of(cell, unproven_counts);
+		if (n[tally->active])
+			whole += n[tally->active++];
+	}
+	parts = parts_of(tally->active);
+	if (parts)
+		cap = cap_of(n, tally->active, parts);
+	for (unsigned int i = 0; i < tally->active; i++) {
+		double scale = parts && n[i] > cap ? cap / n[i] : 1;
+		uint64_t failure = failures_of(cells[i], unproven_counts);
+
+		tally->success_weight += scale * cells[i]->success;
+		tally->failure_weight += scale * failure;
+		tally->slow_weight += scale * cells[i]->slow;
+		tally->failing += failure > 0;
+	}
+	/* Failures that are in no cell weigh as an outcome does on average: whose they are says nothing about them. */
+	if (whole)
+		average = (tally->success_weight + tally->failure_weight) / whole;
 	tally->failure_weight += average * sum->always;
-	if (tally->failing < sum->always_sources)
-		tally->failing = sum->always_sources;
-	if (tally->active < tally->failing)
-		tally->active = tally->failing;
+	tally->outcomes = whole + sum->always;
+	tally->failures = tally->outcomes - sum->success;
+}
+
+/* Whether known-good sources fail at that rate, or at a higher one. */
+static bool borne_out(const struct outcomes *sum, const struct tally *tally)
+{
+	return tally->failure_weight * sum->known_success <= tally->success_weight * sum->known_failure;
+}
+
+/* Unproven failures of cells that have no other, and those of them that have no outcome else; as many as count. */
+static void add_sources(const struct outcomes *sum, uint64_t counted, struct tally *tally)
+{
+	uint64_t failing = 0, active = 0;
+
+	for (unsigned int i = 0; i < SLC_CELLS; i++) {
+		const struct cell_counts *cell = &sum->cells[i];
+
+		if (!(sum->busy[i / 64] & 1ULL << i % 64) || !cell->unproven || cell->failure)
+			continue;
+		failing++;
+		active += !cell->success;
+	}
+	tally->failing += failing < counted ? failing : counted;
+	tally->active += active < counted ? active : counted;
+}
+
+/*
+ * As many unproven failures as bring the rate to that of known-good sources. All of them are scaled alike, so that they
+ * weigh in common: by cells, each within its bound, they would outweigh few proven sources whose cells are bounded too.
+ */
+static void add_borne_out(const struct outcomes *sum, struct tally *tally)
+{
+	double average, room, most;
+	uint64_t counted;
+
+	if (!tally->outcomes || !borne_out(sum, tally))
+		return;
+	average = (tally->success_weight + tally->failure_weight) / tally->outcomes;
+	room = tally->success_weight * sum->known_failure / sum->known_success - tally->failure_weight;
+	most = room / average;
+	counted = most < sum->unproven ? (uint64_t)most : sum->unproven;
+	tally->failure_weight += average * counted;
+	tally->outcomes += counted;
+	tally->failures += counted;
+	tally->discounted -= counted;
+	add_sources(sum, counted, tally);
+}
+
+static void count_unproven(const struct outcomes *sum, struct tally *tally)
+{
+	struct tally all;
+
+	if (!sum->unproven || sum->known_failure < WINDOW_KNOWN_FAILURES)
+		return;
+	weigh(sum, true, &all);
+	if (borne_out(sum, &all))
+		*tally = all;
+	else
+		add_borne_out(sum, tally);
 }
 
 static void tally_of(const struct outcomes *sum, struct tally *tally)
 {
-	bool unproven_counts = sum->known_failure > 0;
-	uint64_t n[SLC_CELLS];
-	uint8_t cells[SLC_CELLS];
 	double weight;
 
-	*tally = (struct tally){0};
-	for (unsigned int i = 0; i < SLC_CELLS; i++) {
-		const struct cell_counts *cell = &sum->cells[i];
-		uint64_t outcomes;
-
-		if (!(sum->busy[i / 64] & 1ULL << i % 64))
-			continue;
-		outcomes = (uint64_t)cell->success + cell->failure + (unproven_counts ? (uint64_t)cell->unproven : 0);
-		if (!outcomes)
-			continue;
-		cells[tally->active] = i;
-		n[tally->active++] = outcomes;
-	}
-	tally->discounted = unproven_counts ? 0 : sum->unproven;
-	tally->failures = sum->failure + sum->unproven - tally->discounted;
-	tally->outcomes = sum->success + tally->failures;
-	weigh_always(sum, weigh(sum, n, cells, unproven_counts, tally), tally);
+	weigh(sum, false, tally);
+	count_unproven(sum, tally);
+	if (tally->failing < sum->always_sources)
+		tally->failing = sum->always_sources;
+	if (tally->active < tally->failing)
+		tally->active = tally->failing;
 	weight = tally->success_weight + tally->failure_weight;
 	tally->has_rate = tally->outcomes > 0;
 	if (tally->has_rate) {
@@ -302,7 +360,7 @@ void window_newest(const struct window *window, uint64_t now_ns, uint64_t outcom
 		   struct tally *ret_tally)
 {
 	uint64_t newest = slot_of(window, now_ns), oldest = oldest_of(window, newest), slot;
-	uint64_t counted = 0, unproven = 0, known_failure = 0;
+	uint64_t counted = 0;
 
 	if (now_ns < newest * window->width_ns)
 		now_ns = newest * window->width_ns;
@@ -314,9 +372,7 @@ void window_newest(const struct window *window, uint64_t now_ns, uint64_t outcom
 		if (!bucket->used || bucket->slot != slot)
 			continue;
 		counted += bucket->outcomes.success + bucket->outcomes.failure + bucket->outcomes.always;
-		unproven += bucket->outcomes.unproven;
-		known_failure += bucket->outcomes.known_failure;
-		if (counted + (known_failure ? unproven : 0) >= outcomes)
+		if (counted >= outcomes)
 			break;
 	}
 	if (slot < oldest)

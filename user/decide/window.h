@@ -7,8 +7,11 @@
  * Outcomes are kept by source cell, so that one source weighs at most a share of the window: 20 % with >= 5 active cells,
  * 5 % with >= 20. A cell's outcomes beyond its share are scaled down, successes and failures alike.
  *
- * Failures of unproven sources count where known-good sources failed in the summed time too; else they are discounted,
- * which means that they are no outcomes.
+ * Failures of unproven sources count as far as known-good sources bear them out (DECISIONS 9): where they would lift the
+ * failure rate above that of known-good sources in the summed time, only as many count as lift it to that, and the rest
+ * is discounted, which means that they are no outcomes. So strangers alone can bring a window nowhere where known-good
+ * sources are not already, however many there are. Under WINDOW_KNOWN_FAILURES failures of known-good sources, which may
+ * be chance, none counts; where known-good sources have failures and not one success, all count.
  */
 #ifndef SLUICE_WINDOW_H
 #define SLUICE_WINDOW_H
@@ -24,6 +27,7 @@
 #define WINDOW_SOME_PARTS 5
 #define WINDOW_MANY_CELLS 20
 #define WINDOW_MANY_PARTS 20
+#define WINDOW_KNOWN_FAILURES 5 /* fewer bear nothing out: of 10 outcomes at 1 %, 5 are once in 40 million chance */
 
 struct cell_counts {
 	uint32_t success; /* slow ones among them, unless slow is a failure */
@@ -53,6 +57,7 @@ void window_add(struct window *window, const struct sample *sample);
 /*
  * Sums with weights applied. Rates are absent (has_* false) without a single outcome, never -1 or NaN (c89). `always`
  * failures weigh as an outcome does on average; how many sources they add is at least the most of any one second.
+ * So do unproven failures where only a part of them counts; they add as many sources as they come from, or as count.
  */
 struct tally {
 	uint64_t outcomes; /* raw: successes and failures that count */
@@ -68,7 +73,10 @@ struct tally {
 
 /* Of everything in (now - W, now]. */
 void window_sum(const struct window *window, uint64_t now_ns, struct tally *ret_tally);
-/* Of the newest buckets only: as few as hold `outcomes` outcomes, none older than `within_ns`; fewer may be there. */
+/*
+ * Of the newest buckets only: as few as hold `outcomes` outcomes, none older than `within_ns`; fewer may be there. Unproven
+ * failures come on top of those: a flood of them must not narrow the view to a tick in which a known-good source failed.
+ */
 void window_newest(const struct window *window, uint64_t now_ns, uint64_t outcomes, uint64_t within_ns,
 		   struct tally *ret_tally);
 
