@@ -322,10 +322,16 @@ static void compile_counts(const struct service_config *service, struct slc_poli
 	snprintf(policy->name, sizeof(policy->name), "%s", service->name);
 }
 
-/* The smallest with 2^shift ns >= timeout / 8: the 32 slots hold four timeouts. */
+#define OWED_SHIFT_MIN 24 /* 17 ms */
+
+/*
+ * The smallest with 2^shift ns >= timeout / 8: the 32 slots hold four timeouts. And at least half a second, since turns
+ * are counted as unanswered by 100 ms of their start, a tick or two after the last of them is due: by then their slots
+ * must not be those of newer turns.
+ */
 static uint8_t owed_shift(uint64_t timeout_ns)
 {
-	uint8_t shift = 0;
+	uint8_t shift = OWED_SHIFT_MIN;
 
 	while (8ULL << shift < timeout_ns)
 		shift++;
