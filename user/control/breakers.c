@@ -497,6 +497,22 @@ bool breakers_in_force(const struct daemon *d, const struct service *service)
 	       generation == service->breaker.generation && half.flags == service->decision.flags;
 }
 
+void breakers_advise(const struct daemon *d, const struct config *config, struct diag *diag)
+{
+	for (size_t i = 0; i < config->service_count; i++) {
+		const struct service_config *wanted = &config->services[i];
+
+		for (size_t j = 0; j < d->service_count; j++) {
+			const struct service *service = d->services[j];
+			char advice[512];
+
+			if (strcmp(service->policy.name, wanted->name) == 0 && service->breaker.has_healthy_p99 &&
+			    config_advise_open_base(wanted, service->breaker.healthy_p99_ns, advice, sizeof(advice)))
+				diag_warn(diag, "%s: %s", wanted->name, advice);
+		}
+	}
+}
+
 /* --- journal ------------------------------------------------------------------------------------------------------------ */
 
 struct save {

@@ -25,6 +25,9 @@ void breakers_gap(struct daemon *d, uint64_t gap_ns, uint64_t now_ns);
 /* Whether the maps show what was decided last, state and generation. */
 bool breakers_in_force(const struct daemon *d, const struct service *service);
 
+/* Warnings about a configuration, from what was measured of services of the same name. */
+void breakers_advise(const struct daemon *d, const struct config *config, struct diag *diag);
+
 /* The journal, in the background; the rest at the end. */
 void breakers_save_later(struct daemon *d, uint64_t now_ns);
 void breakers_finish(struct daemon *d);

@@ -359,8 +359,12 @@ int doctor_run(const struct doctor_input *input, struct doctor_report *ret_repor
 	read_sysctls(input->root, &sysctls);
 	look_listeners(&report, input, &sysctls, &reuseport);
 	doctor_judge_sysctls(&report, &sysctls, reuseport);
-	for (size_t i = 0; i < input->service_count; i++)
+	for (size_t i = 0; i < input->service_count; i++) {
 		reset = reset || input->services[i].reset;
+		if (input->services[i].advice[0])
+			doctor_say(&report, DOCTOR_WARN, "breaker", input->services[i].name, "change it in the file",
+				   "%s", input->services[i].advice);
+	}
 	for (size_t i = 0; i < input->interface_count; i++)
 		doctor_look_interface(&report, input->interfaces[i], features.frags, reset);
 	if (err || !report.count) {

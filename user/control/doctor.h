@@ -41,6 +41,7 @@ struct doctor_service {
 	size_t key_count;
 	bool reset; /* action: reset */
 	bool gate; /* has accept_queue */
+	char advice[512]; /* about its breaker, from what a running daemon has measured; "" */
 };
 
 struct doctor_input {

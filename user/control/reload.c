@@ -318,6 +318,7 @@ int reload_apply(struct daemon *d, struct config **config, struct reload_result 
 	if (err)
 		return err;
 	warn_fixed(d, *config, &result->diag);
+	breakers_advise(d, *config, &result->diag);
 	err = interfaces_prepare(d, *config, &interfaces, &result->diag);
 	if (err)
 		return err;

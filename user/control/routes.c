@@ -489,9 +489,12 @@ static int post_check(const struct call *call, struct reply *reply, struct probl
 
 	if (known_keys(call, keys, problem))
 		return -EINVAL;
-	if (read_config(call, &config, &diag) == 0 && daemon_check(config, &diag) == 0)
+	if (read_config(call, &config, &diag) == 0 && daemon_check(config, &diag) == 0) {
+		SCOPE_LOCK(&call->d->lock);
+		breakers_advise(call->d, config, &diag);
 		return reply_json(reply, json_pack("{s:b, s:[], s:o}", "ok", true, "errors", "warnings",
 						   lines_json(diag.warnings, diag.warning_count)));
+	}
 	reply->json = json_pack("{s:b, s:o, s:o}", "ok", false, "errors", lines_json(diag.errors, diag.error_count),
 				"warnings", lines_json(diag.warnings, diag.warning_count));
 	reply->status = 400;

@@ -17,12 +17,14 @@ static json_t *probes_json(const struct daemon *d, const struct service *service
 	struct probe_view view;
 
 	probes_view(map, service->breaker.generation, now_ns, &view);
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "limit",
+	/* Of this period, as far as it is one; then since the maps were made. */
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "limit",
 			 (json_int_t)service->breaker.config.probes, "reserved", (json_int_t)service->decision.reserved,
 			 "tickets", (json_int_t)view.tickets, "outstanding", (json_int_t)view.outstanding, "succeeded",
 			 (json_int_t)view.succeeded, "failed", (json_int_t)view.failed, "granted",
 			 (json_int_t)map->granted, "returned", (json_int_t)map->returned, "established",
-			 (json_int_t)map->established, "neutral", (json_int_t)map->neutral, "invited",
+			 (json_int_t)map->established, "succeeded_total", (json_int_t)map->succeeded, "failed_total",
+			 (json_int_t)map->failed, "neutral", (json_int_t)map->neutral, "invited",
 			 (json_int_t)map->invited);
 }
 
@@ -55,6 +57,18 @@ static enum breaker_state state_in_force(const struct breaker *breaker)
 	return breaker->config.enforce || forced ? breaker->state : BREAKER_closed;
 }
 
+/* What its settings should be after what was measured; null: nothing speaks against them. */
+static json_t *advice_json(const struct service *service)
+{
+	const struct breaker *breaker = &service->breaker;
+	char advice[512];
+
+	if (!breaker->has_healthy_p99 ||
+	    !config_advise_open_base(service->config, breaker->healthy_p99_ns, advice, sizeof(advice)))
+		return json_null();
+	return json_string(advice);
+}
+
 static void add_detail(const struct daemon *d, const struct service *service, uint64_t now_ns, json_t *json)
 {
 	const struct breaker *breaker = &service->breaker;
@@ -85,6 +99,7 @@ json_t *status_breaker(const struct daemon *d, const struct service *service, ui
 				 enforce ? NULL : breaker_state_names[breaker->state], "rule",
 				 breaker_rule_names[breaker->rule], "generation", (json_int_t)breaker->generation);
 
+	json_object_set_new(json, "advice", advice_json(service));
 	if (detail)
 		add_detail(d, service, now_ns, json);
 	return json;
