@@ -145,6 +145,23 @@ double signals_served_rate(const struct signals *s)
 
 /* --- outcomes ---------------------------------------------------------------------------------------------------------- */
 
+static uint64_t pressed(const struct signals *s, const struct slc_signals *map)
+{
+	uint64_t sum = 0;
+
+	for (int kind = 0; kind < SLC_OUTCOME_COUNT; kind++)
+		sum += signals_outcome(s, map, SLC_ROW_pressure, kind);
+	return sum;
+}
+
+static void take_pressed(struct signals *s, const struct slc_signals *map, struct sample *sample)
+{
+	uint64_t now = pressed(s, map);
+
+	sample->pressed = now - s->pressed;
+	s->pressed = now;
+}
+
 static void take_bases(struct signals *s, const struct slc_signals *map, uint32_t generation)
 {
 	unsigned int row = generation & 1;
@@ -159,6 +176,7 @@ static void take_bases(struct signals *s, const struct slc_signals *map, uint32_
 	s->known_success = LOAD(map->known_success[row]);
 	s->known_failure = LOAD(map->known_failure[row]);
 	s->no_listener = LOAD(map->outcomes[row][SLC_OUT_no_listener]);
+	s->pressed = pressed(s, map);
 	s->generation = generation;
 	s->based = true;
 }
@@ -252,6 +270,7 @@ void signals_take(struct signals *s, const struct slc_signals *map, const struct
 	take_known(s, map, ret_sample);
 	take_no_listener(s, map, measure, facts, ret_sample);
 	take_overdue(s, map, measure, facts->now_ns, ret_sample);
+	take_pressed(s, map, ret_sample);
 	s->overflow += facts->drops;
 	/* Those that completed late take back what was counted too early; the counter itself never falls. */
 	if (facts->admitted_then > facts->established + s->handshake_lost)

@@ -56,6 +56,11 @@ static void record_run(struct breaker *breaker, const struct sample *sample)
 	}
 	if (breaker->figures.window.discounted == 0)
 		failure += unproven;
+	/* Overloaded: what failed is not all there was, and the rest is not told here. */
+	if (sample->pressed > 0) {
+		breaker->run = 0;
+		return;
+	}
 	if (success == 0) {
 		breaker->run = failure > UINT32_MAX - breaker->run ? UINT32_MAX : breaker->run + (uint32_t)failure;
 		return;
@@ -208,10 +213,12 @@ uint32_t breaker_run_needed(const struct breaker *breaker)
 	return needed < most ? (uint32_t)needed : most;
 }
 
+/* Where many are under way traffic is not low: their outcomes are still to come. */
 static bool holds_consecutive(const struct breaker *breaker)
 {
 	return breaker->config.has_consecutive && breaker->last_second_outcomes < CONSECUTIVE_BELOW &&
-	       breaker->run >= breaker_run_needed(breaker) && enough_sources(breaker, &breaker->figures.window);
+	       breaker->figures.owed < CONSECUTIVE_BELOW && breaker->run >= breaker_run_needed(breaker) &&
+	       enough_sources(breaker, &breaker->figures.window);
 }
 
 static bool holds_slow(const struct breaker *breaker)

@@ -44,6 +44,7 @@ struct sample {
 	uint32_t
 		always; /* failures that count whoever caused them: no_listener; they are in no cell's failure or unproven */
 	uint32_t always_sources; /* cells they came from; within one second of the clock each cell comes once */
+	uint32_t pressed; /* outcomes met under pressure, of any kind: they are in none of the above */
 };
 
 struct window; /* opaque: sized by its number of buckets */
