@@ -47,18 +47,21 @@ static int name_index(const char *const *names, int count, const char *name)
 	return -1;
 }
 
-static void restore_learned(struct breaker *breaker, const struct journal_breaker *row)
+static void restore_learned(struct service *service, const struct journal_breaker *row)
 {
 	int tripped_by = name_index(breaker_rule_names, RULE_COUNT, row->tripped_by);
 
-	breaker->has_base = row->has_base;
-	breaker->learned_base_ns = row->base_ns;
-	breaker->has_healthy_p99 = row->has_p99;
-	breaker->healthy_p99_ns = row->p99_ns;
-	breaker->has_healthy_rate = row->has_rate;
-	breaker->healthy_rate = row->rate;
+	service->baseline = (struct baseline){
+		.windows = row->has_base ? BASELINE_MEMORY : 0,
+		.p95_ns = row->base_ns,
+		.has_p99 = row->has_p99,
+		.p99_ns = row->p99_ns,
+		.has_rate = row->has_rate,
+		.rate = row->rate,
+	};
+	breaker_learn(&service->breaker, &service->baseline);
 	if (tripped_by > 0)
-		breaker->tripped_by = tripped_by;
+		service->breaker.tripped_by = tripped_by;
 }
 
 /*
@@ -95,7 +98,7 @@ static void restore(struct daemon *d, struct service *service, const struct slc_
 	if (err)
 		log_warning("%s: its breaker cannot be read from the journal: %s", find.name, strerror(-err));
 	if (find.found)
-		restore_learned(breaker, &find.row);
+		restore_learned(service, &find.row);
 	/* A slot without a push is of new maps, or of a service that was taken up now. */
 	if (find.found &&
 	    (find.row.generation == breaker->generation || (datapath_modes(d->dp)->fresh && !half->valid_until_ns)))
@@ -204,20 +207,7 @@ static bool mark_passed(const struct service *service)
 	       (queue->has_head_age && queue->head_age_ns > config->target_ns);
 }
 
-/* The breaker learns a period late, so as not to learn how an outage began. Until then the first healthy one serves. */
-static void teach_first(struct breaker *breaker, const struct baseline *baseline)
-{
-	if (!breaker->has_healthy_rate && baseline->has_rate) {
-		breaker->has_healthy_rate = true;
-		breaker->healthy_rate = baseline->rate;
-	}
-	if (!breaker->has_healthy_p99 && baseline->has_p99) {
-		breaker->has_healthy_p99 = true;
-		breaker->healthy_p99_ns = baseline->p99_ns;
-	}
-}
-
-/* Whether the last 10 s were a healthy window: only in one is anything learned. */
+/* What a healthy service is like is learned while this one is. */
 static void watch_wellness(struct service *service, const struct slc_signals *map, uint64_t now_ns)
 {
 	uint64_t refusals = count_refusals(&service->counters);
@@ -226,7 +216,7 @@ static void watch_wellness(struct service *service, const struct slc_signals *ma
 	struct baseline_input input = {
 		.now_ns = now_ns,
 		.disturbed = refusals != service->refusals || mark_passed(service) ||
-			     service->breaker.state != BREAKER_closed,
+			     service->breaker.state != BREAKER_closed || service->breaker.ramping,
 		.tally = &tally,
 		.failure_rate = service->config->breaker.failure_rate,
 		.answered = signals_filed(map, ANSWERS),
@@ -235,9 +225,8 @@ static void watch_wellness(struct service *service, const struct slc_signals *ma
 
 	window_newest(service->breaker.fast, now_ns, UINT64_MAX, BASELINE_WINDOW_NS, &tally);
 	dist_window_sum(service->signals.latency.fast, now_ns, &latency);
-	service->well = baseline_tick(&service->baseline, &service->watch, &input);
+	baseline_tick(&service->baseline, &service->watch, &input);
 	service->refusals = refusals;
-	teach_first(&service->breaker, &service->baseline);
 }
 
 /* Overloaded is not broken: what begins under pressure does not count against the service. */
@@ -351,8 +340,7 @@ static void make_input(struct daemon *d, struct service *service, const struct o
 		.sample = &service->sample,
 		.owed = signals_owed(map),
 		.last_answer_ns = __atomic_load_n(&map->last_answer_ns, __ATOMIC_RELAXED),
-		.healthy = service->well,
-		.served_rate = signals_served_rate(&service->signals),
+		.baseline = &service->baseline,
 		.handshake_ns = service->decision.handshake_ns,
 		.known_any = d->known.live > 0,
 		.held = service->held,
@@ -361,7 +349,6 @@ static void make_input(struct daemon *d, struct service *service, const struct o
 	input->has_last_answer = input->last_answer_ns != 0; /* the clock was never 0 */
 	dist_window_sum(service->signals.latency.fast, now_ns, &latency);
 	input->has_p95 = dist_quantile(&latency, 9500, &input->p95_ns);
-	input->has_healthy_p99 = dist_quantile(&latency, 9900, &input->healthy_p99_ns);
 	probes_view(datapath_probes(d->dp, service->policy.state), service->breaker.generation, now_ns, &input->probes);
 }
 

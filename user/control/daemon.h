@@ -83,7 +83,6 @@ struct service {
 	struct pressure pressure;
 	struct baseline baseline;
 	struct baseline_watch watch;
-	bool well; /* the last 10 s were a healthy window */
 	uint64_t refusals; /* that show that not all is well, at the last tick */
 	struct health health[HEALTH_WINDOW_COUNT];
 	bool held; /* a service that it depends on is ill: no probes yet */

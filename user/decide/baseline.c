@@ -20,7 +20,6 @@ static void start_over(struct baseline_watch *watch, const struct baseline_input
 	*watch = (struct baseline_watch){
 		.running = true,
 		.tick_ns = input->now_ns,
-		.clean_ns = input->now_ns,
 		.stretch_ns = input->now_ns,
 		.answered = input->answered,
 	};
@@ -31,51 +30,70 @@ static uint64_t moved(uint64_t from, uint64_t to, uint32_t n)
 	return to > from ? from + (to - from) / n : from - (from - to) / n;
 }
 
-static void learn_latency(struct baseline *baseline, const struct dist_counts *latency)
+static void learn_latency(struct baseline *baseline, const struct baseline_stretch *stretch)
 {
 	uint32_t n = baseline->windows < BASELINE_MEMORY ? baseline->windows + 1 : BASELINE_MEMORY;
-	uint64_t p95_ns;
 
-	if (latency->total >= BASELINE_P99_SAMPLES_MIN)
-		baseline->has_p99 |= dist_quantile(latency, 9900, &baseline->p99_ns);
-	if (latency->total < BASELINE_SAMPLES_MIN || !dist_quantile(latency, 9500, &p95_ns))
-		return;
-	baseline->p95_ns = moved(baseline->p95_ns, p95_ns, n);
-	baseline->mean_ns = moved(baseline->mean_ns, latency->sum_ns / latency->total, n);
+	baseline->p95_ns = moved(baseline->p95_ns, stretch->p95_ns, n);
+	/* A P95 that was kept over a restart has no mean beside it. */
+	baseline->mean_ns = moved(baseline->mean_ns, stretch->mean_ns, baseline->has_mean ? n : 1);
+	baseline->has_mean = true;
 	if (baseline->windows < UINT32_MAX)
 		baseline->windows++;
 }
 
-static void learn_rate(struct baseline *baseline, const struct baseline_watch *watch,
-		       const struct baseline_input *input)
+static void learn(struct baseline *baseline, const struct baseline_stretch *stretch)
 {
-	uint64_t answers = input->answered - watch->answered;
-
-	if (!answers)
-		return; /* at rest: what it can serve is as before */
-	baseline->has_rate = true;
-	baseline->rate = (double)answers * NS_PER_S / (double)(input->now_ns - watch->stretch_ns);
+	if (stretch->has_latency)
+		learn_latency(baseline, stretch);
+	if (stretch->has_p99) {
+		baseline->has_p99 = true;
+		baseline->p99_ns = stretch->p99_ns;
+	}
+	if (stretch->has_rate) {
+		baseline->has_rate = true;
+		baseline->rate = stretch->rate;
+	}
 }
 
-bool baseline_tick(struct baseline *baseline, struct baseline_watch *watch, const struct baseline_input *input)
+static void measure(const struct baseline_watch *watch, const struct baseline_input *input,
+		    struct baseline_stretch *stretch)
+{
+	const struct dist_counts *latency = input->latency;
+	uint64_t answers = input->answered - watch->answered;
+
+	*stretch = (struct baseline_stretch){0};
+	if (answers) { /* else at rest: what it can serve is as before */
+		stretch->has_rate = true;
+		stretch->rate = (double)answers * NS_PER_S / (double)(input->now_ns - watch->stretch_ns);
+	}
+	if (latency->total >= BASELINE_P99_SAMPLES_MIN)
+		stretch->has_p99 = dist_quantile(latency, 9900, &stretch->p99_ns);
+	if (latency->total >= BASELINE_SAMPLES_MIN) {
+		stretch->has_latency = dist_quantile(latency, 9500, &stretch->p95_ns);
+		stretch->mean_ns = latency->sum_ns / latency->total;
+	}
+}
+
+static void end_stretch(struct baseline *baseline, struct baseline_watch *watch, const struct baseline_input *input)
+{
+	bool first = !baseline->has_rate && !baseline->windows;
+	struct baseline_stretch stretch;
+
+	measure(watch, input, &stretch);
+	learn(baseline, first ? &stretch : &watch->late);
+	watch->late = first ? (struct baseline_stretch){0} : stretch;
+	watch->stretch_ns = input->now_ns;
+	watch->answered = input->answered;
+}
+
+void baseline_tick(struct baseline *baseline, struct baseline_watch *watch, const struct baseline_input *input)
 {
 	if (!watch->running || !is_well(watch, input)) {
 		start_over(watch, input);
-		return false;
+		return;
 	}
 	watch->tick_ns = input->now_ns;
-	if (input->now_ns - watch->stretch_ns >= BASELINE_WINDOW_NS) {
-		learn_rate(baseline, watch, input);
-		learn_latency(baseline, input->latency);
-		watch->stretch_ns = input->now_ns;
-		watch->answered = input->answered;
-	}
-	return input->now_ns - watch->clean_ns >= BASELINE_WINDOW_NS;
-}
-
-uint64_t baseline_base_ns(const struct baseline *baseline, uint64_t base_ns, uint64_t lat_ref_ns)
-{
-	if (baseline->windows)
-		base_ns = baseline->p95_ns;
-	return base_ns < lat_ref_ns / 2 ? base_ns : lat_ref_ns / 2;
+	if (input->now_ns - watch->stretch_ns >= BASELINE_WINDOW_NS)
+		end_stretch(baseline, watch, input);
 }

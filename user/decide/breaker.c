@@ -121,9 +121,6 @@ void breaker_restore(struct breaker *breaker, enum breaker_state state, unsigned
 void breaker_forget(struct breaker *breaker)
 {
 	breaker_windows_clear(breaker);
-	breaker_unlearn(breaker);
-	memset(&breaker->settled, 0, sizeof(breaker->settled));
-	breaker->ticked = false;
 }
 
 /* --- transitions ------------------------------------------------------------------------------------------------------ */
@@ -144,7 +141,6 @@ static void enter(struct breaker *breaker, const struct breaker_input *input)
 	breaker->since_ns = input->now_ns;
 	breaker->held = false;
 	breaker->ramping = false;
-	breaker_unlearn(breaker);
 	if (breaker->state == BREAKER_open)
 		breaker->open_until_ns =
 			input->now_ns + breaker_open_time(&breaker->config, breaker->openings, breaker->has_healthy_p99,
@@ -284,15 +280,13 @@ unsigned int breaker_tick(struct breaker *breaker, const struct breaker_input *i
 	enum breaker_rule rule;
 	unsigned int moved = 0;
 
+	breaker_learn(breaker, input->baseline);
 	breaker_record(breaker, input);
 	rule = ordered(breaker, input->order);
 	if (rule == RULE_none)
 		rule = next_of[breaker->state](breaker, input);
 	if (rule != RULE_none && move(breaker, rule, input, &events[0]))
 		moved = 1;
-	breaker_learn(breaker, input);
-	breaker->ticked = true;
-	breaker->ticked_ns = input->now_ns;
 	decide(breaker, input, ret_decision);
 	return moved;
 }

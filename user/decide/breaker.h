@@ -10,6 +10,7 @@
 #ifndef SLUICE_BREAKER_H
 #define SLUICE_BREAKER_H
 
+#include "user/decide/baseline.h"
 #include "user/decide/breaker_transitions.h"
 #include "user/decide/window.h"
 
@@ -84,10 +85,7 @@ struct breaker_input {
 	uint64_t last_answer_ns;
 	bool has_p95; /* of the last 10 s */
 	uint64_t p95_ns;
-	bool healthy; /* nothing was refused and no mark passed in the last 10 s: baselines may be learned */
-	bool has_healthy_p99; /* of answers in the last healthy window */
-	uint64_t healthy_p99_ns;
-	double served_rate; /* answers per second over the last 2 s */
+	const struct baseline *baseline; /* what is learned so far */
 	uint64_t handshake_ns; /* H */
 	bool known_any; /* slc_known is not empty */
 	struct probe_view probes;
@@ -118,20 +116,6 @@ struct breaker_event {
 	struct breaker_figures figures;
 };
 
-/*
- * A stretch of BREAKER_PERIOD_NS in which all was well. It comes into force one period late, so that the seconds in which
- * a service has begun to fail, and nobody knows it, are not what its recovery is measured by.
- */
-#define BREAKER_PERIOD_NS 10000000000ULL
-struct breaker_period {
-	bool running;
-	uint64_t since_ns;
-	double rate_sum;
-	uint64_t ticks;
-	bool has_p99;
-	uint64_t p99_ns;
-};
-
 struct breaker {
 	struct breaker_config config;
 	enum breaker_state state;
@@ -146,13 +130,12 @@ struct breaker {
 	bool ramping; /* a phase of closed */
 	unsigned int ramp_steps; /* taken */
 	uint64_t ramp_at_ns; /* of the next step */
-	double healthy_rate; /* answers per second in the last healthy window */
+	double healthy_rate; /* answers per second in the last healthy window; of the baseline, as of the last tick */
 	bool has_healthy_rate;
 	uint64_t healthy_p99_ns; /* likewise */
 	bool has_healthy_p99;
 	uint64_t learned_base_ns; /* healthy P95 */
 	bool has_base;
-	struct breaker_period period, settled; /* being measured; the newest whole one, not in force yet */
 	struct window *window, *fast; /* fast: also of the last second and of risk */
 	uint32_t run; /* failures since the last tick with a success */
 	double past_outcomes, past_failures; /* before the run: of the newest 128 outcomes */
@@ -160,8 +143,6 @@ struct breaker {
 	struct tally recent; /* of the last 10 s, for risk */
 	bool owing; /* at least min_outcomes owed, and never under half of that since */
 	uint64_t owing_since_ns;
-	bool ticked;
-	uint64_t ticked_ns;
 	uint64_t trips[RULE_COUNT];
 	struct breaker_figures figures; /* of the last tick */
 };
@@ -187,6 +168,9 @@ void breaker_restore(struct breaker *breaker, enum breaker_state state, unsigned
 		     uint64_t now_ns);
 /* After a lapse of the lease: what was measured before says nothing about now. State and generation stay. */
 void breaker_forget(struct breaker *breaker);
+
+/* What is learned; each tick brings it too. */
+void breaker_learn(struct breaker *breaker, const struct baseline *baseline);
 
 /*
  * One tick: rotate, record, evaluate. Returns the number of transitions (0 or 1; an order and its release may give 2),

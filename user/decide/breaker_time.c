@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include <string.h>
-
 #include "user/decide/breaker_rules.h"
 #include "user/decide/breaker_time.h"
 
-#define LEARN_NS 60000000000.0 /* time constant of the baseline */
 #define HOLD_CAPS 4 /* a dependency holds back for so many caps */
 #define WHOLE 10000 /* of shares in 1/100 % */
 
@@ -37,68 +34,14 @@ bool breaker_calm(const struct breaker_config *config, const struct tally *tally
 	return !tally->has_rate || tally->failure_rate * 2 * WHOLE < config->failure_rate;
 }
 
-void breaker_unlearn(struct breaker *breaker)
+void breaker_learn(struct breaker *breaker, const struct baseline *baseline)
 {
-	memset(&breaker->period, 0, sizeof(breaker->period));
-}
-
-static void take_period(struct breaker *breaker, const struct breaker_period *period)
-{
-	breaker->has_healthy_rate = true;
-	breaker->healthy_rate = period->rate_sum / (double)period->ticks;
-	if (period->has_p99) {
-		breaker->has_healthy_p99 = true;
-		breaker->healthy_p99_ns = period->p99_ns;
-	}
-}
-
-static void learn_period(struct breaker *breaker, const struct breaker_input *input)
-{
-	struct breaker_period *period = &breaker->period;
-
-	if (!period->running) {
-		memset(period, 0, sizeof(*period));
-		period->running = true;
-		period->since_ns = input->now_ns;
-	}
-	period->rate_sum += input->served_rate;
-	period->ticks++;
-	if (input->has_healthy_p99) {
-		period->has_p99 = true;
-		period->p99_ns = input->healthy_p99_ns;
-	}
-	if (breaker_elapsed(input->now_ns, period->since_ns) < BREAKER_PERIOD_NS)
-		return;
-	take_period(breaker, breaker->settled.running ? &breaker->settled : period);
-	breaker->settled = *period;
-	breaker_unlearn(breaker);
-}
-
-static void learn_base(struct breaker *breaker, const struct breaker_input *input)
-{
-	double share = breaker->ticked ? (double)breaker_elapsed(input->now_ns, breaker->ticked_ns) / LEARN_NS : 0;
-
-	if (!input->has_p95 || breaker->figures.window.outcomes < breaker->config.min_outcomes)
-		return;
-	if (!breaker->has_base) {
-		breaker->has_base = true;
-		breaker->learned_base_ns = input->p95_ns;
-		return;
-	}
-	share = share > 1 ? 1 : share;
-	breaker->learned_base_ns =
-		(uint64_t)((double)breaker->learned_base_ns * (1 - share) + (double)input->p95_ns * share);
-}
-
-void breaker_learn(struct breaker *breaker, const struct breaker_input *input)
-{
-	if (breaker->state != BREAKER_closed || breaker->ramping || !input->healthy ||
-	    !breaker_calm(&breaker->config, &breaker->figures.window)) {
-		breaker_unlearn(breaker);
-		return;
-	}
-	learn_base(breaker, input);
-	learn_period(breaker, input);
+	breaker->has_healthy_rate = baseline->has_rate;
+	breaker->healthy_rate = baseline->rate;
+	breaker->has_healthy_p99 = baseline->has_p99;
+	breaker->healthy_p99_ns = baseline->p99_ns;
+	breaker->has_base = baseline->windows > 0;
+	breaker->learned_base_ns = baseline->p95_ns;
 }
 
 void breaker_ramp_begin(struct breaker *breaker, uint64_t now_ns)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* breaker_time.h: what goes by the clock: healthy periods, ramp, holding by dependencies. For breaker.c. */
+/* breaker_time.h: what goes by the clock: what was learned, ramp, holding by dependencies. For breaker.c. */
 #ifndef SLUICE_BREAKER_TIME_H
 #define SLUICE_BREAKER_TIME_H
 
@@ -11,12 +11,8 @@ static inline uint64_t breaker_elapsed(uint64_t now_ns, uint64_t then_ns)
 	return now_ns > then_ns ? now_ns - then_ns : 0;
 }
 
-/* Whether failures are rare enough to learn from and to ramp up: under half the threshold, or none known. */
+/* Whether failures are rare enough to ramp up: under half the threshold, or none known. */
 bool breaker_calm(const struct breaker_config *config, const struct tally *tally);
-/* Baselines and the healthy rate, from this tick. */
-void breaker_learn(struct breaker *breaker, const struct breaker_input *input);
-/* The period in hand is of no use. */
-void breaker_unlearn(struct breaker *breaker);
 
 void breaker_ramp_begin(struct breaker *breaker, uint64_t now_ns);
 void breaker_ramp_step(struct breaker *breaker, uint64_t now_ns);
