@@ -78,6 +78,7 @@ __attribute__((unused)) static unsigned int binomial(unsigned int n, double p)
 struct sim {
 	struct breaker breaker;
 	struct breaker_input input;
+	struct baseline baseline; /* nothing learned, unless a test says so */
 	struct sample sample;
 	struct breaker_decision decision;
 	struct breaker_event event; /* the newest */
@@ -110,6 +111,7 @@ static void sim_tick_after(struct sim *sim, uint64_t ns)
 	sim->input.now_ns += ns;
 	sim->sample.at_ns = sim->input.now_ns;
 	sim->input.sample = &sim->sample;
+	sim->input.baseline = &sim->baseline;
 	sim->input.random = dice(1ULL << 32) << 32 | dice(1ULL << 32);
 	moved = breaker_tick(&sim->breaker, &sim->input, events, &sim->decision);
 	assert_true(moved <= 1);
@@ -164,7 +166,6 @@ __attribute__((unused)) static bool sim_run(struct sim *sim, double per_s, doubl
 		n = (unsigned int)due;
 		due -= n;
 		failures = binomial(n, p);
-		sim->input.served_rate = per_s;
 		sim_tick(sim, n - failures, failures);
 	}
 	return sim->events == before;
@@ -337,7 +338,6 @@ static void world_tick(struct world *world)
 	world->tick++;
 	end_probes(world);
 	file_outcomes(world);
-	world->sim.input.served_rate = world->per_s;
 	sim_tick_after(&world->sim, TICK);
 	admit(world);
 }

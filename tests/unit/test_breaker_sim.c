@@ -50,7 +50,6 @@ static void a_fifth_failing_never_opens_it(void **state)
 		sim_begin(&sim, &config);
 		sim.input.has_p95 = true; /* errors alone, at the usual latency */
 		sim.input.p95_ns = 60 * MS;
-		sim.input.healthy = true;
 		assert_true(sim_run(&sim, 200, 0, 300 * S));
 		if (!sim_run(&sim, 200, 0.2, 600 * S))
 			fail_msg("seed %u: %s", n, breaker_rule_names[sim.event.rule]);
@@ -163,9 +162,12 @@ static void disturb(struct world *world)
 		break;
 	default:
 		world->sim.input.owed = dice(100);
-		world->sim.input.healthy = dice(2);
-		world->sim.input.has_healthy_p99 = dice(2);
-		world->sim.input.healthy_p99_ns = dice(3000) * MS;
+		world->sim.baseline.has_p99 = dice(2);
+		world->sim.baseline.p99_ns = dice(3000) * MS;
+		world->sim.baseline.has_rate = dice(2);
+		world->sim.baseline.rate = dice(300);
+		world->sim.baseline.windows = dice(2);
+		world->sim.baseline.p95_ns = dice(1000) * MS;
 		break;
 	}
 }

@@ -191,17 +191,21 @@ static void a_dependency_holds_probes_for_four_caps_at_most(void **state)
 
 /* --- what is learned while healthy -------------------------------------------------------------------------------------- */
 
-static void healthy_tick(struct sim *sim, double rate, uint64_t p99, uint64_t p95)
+static void healthy_before(struct sim *sim, double rate, uint64_t p99_ns)
 {
-	sim->input.healthy = true;
-	sim->input.served_rate = rate;
-	sim->input.has_healthy_p99 = sim->input.has_p95 = true;
-	sim->input.healthy_p99_ns = p99;
-	sim->input.p95_ns = p95;
-	sim_tick(sim, (unsigned int)(rate / 10), 0);
+	sim->baseline = (struct baseline){
+		.windows = 6,
+		.p95_ns = 20 * MS,
+		.has_rate = true,
+		.rate = rate,
+		.has_p99 = true,
+		.p99_ns = p99_ns,
+	};
+	assert_true(sim_run(sim, rate, 0, 11 * S));
 }
 
-static void the_seconds_before_an_outage_are_not_learned(void **state)
+/* What baseline.c learned is what openings, floor and risk go by. */
+static void what_was_learned_is_used(void **state)
 {
 	struct breaker_config config = sim_config();
 	struct sim sim;
@@ -209,26 +213,13 @@ static void the_seconds_before_an_outage_are_not_learned(void **state)
 	(void)state;
 	config.jitter = JITTER_NONE;
 	sim_begin(&sim, &config);
-	assert_false(sim.breaker.has_healthy_rate);
-	for (int i = 0; i < 110; i++)
-		healthy_tick(&sim, 200, 300 * MS, 100 * MS);
-	assert_true(sim.breaker.has_healthy_rate); /* known after one period */
-	for (int i = 0; i < 200; i++)
-		healthy_tick(&sim, 200, 300 * MS, 100 * MS);
-	/* It answers less and less, and slower, and nobody has noticed. */
-	for (int i = 0; i < 80; i++)
-		healthy_tick(&sim, 20, 5 * S, 350 * MS);
-	assert_true(fabs(sim.breaker.healthy_rate - 200) < 0.001);
-	assert_int_equal(sim.breaker.healthy_p99_ns, 300 * MS);
-	assert_in_range(sim.breaker.learned_base_ns, 100 * MS, 140 * MS);
-	/* Where something is refused or fails nothing is learned. */
-	for (int i = 0; i < 400; i++) {
-		sim.input.healthy = false;
-		sim_tick(&sim, 2, 0);
-	}
-	assert_true(fabs(sim.breaker.healthy_rate - 200) < 0.001);
-	sim_tick(&sim, 0, 500);
+	healthy_before(&sim, 200, 300 * MS);
+	sim.input.has_p95 = true;
+	sim.input.p95_ns = 20 * MS;
+	sim_tick(&sim, 0, 4000);
 	assert_int_equal(sim.event.open_for_ns, 1200 * MS); /* 4 x P99 */
+	assert_int_equal(sim.event.figures.base_ns, 20 * MS);
+	assert_true(sim.event.figures.risk_latency == 0);
 	assert_true(sim.decision.has_floor);
 	assert_true(fabs(sim.decision.floor_rate - 20) < 0.001);
 	sim_end(&sim);
@@ -240,10 +231,8 @@ static void the_seconds_before_an_outage_are_not_learned(void **state)
 static void begin_ramp(struct sim *sim, const struct breaker_config *config)
 {
 	sim_begin(sim, config);
-	for (int i = 0; i < 110; i++)
-		healthy_tick(sim, 200, 30 * MS, 20 * MS);
+	healthy_before(sim, 200, 30 * MS);
 	sim_tick(sim, 0, 4000);
-	sim->input.has_p95 = false;
 	assert_int_equal(sim->breaker.state, BREAKER_open);
 	reopen(sim, (struct probe_view){.succeeded = 3});
 	assert_int_equal(sim->breaker.state, BREAKER_closed);
@@ -310,8 +299,7 @@ static void no_ramp_without_a_healthy_rate(void **state)
 	sim_end(&sim);
 	/* A service that served nothing when last healthy is let one a second, not none. */
 	sim_begin(&sim, &config);
-	for (int i = 0; i < 110; i++)
-		healthy_tick(&sim, 0, 30 * MS, 20 * MS);
+	healthy_before(&sim, 0, 30 * MS);
 	sim_tick(&sim, 0, 200);
 	reopen(&sim, (struct probe_view){.succeeded = 3});
 	assert_true(sim.decision.ramp);
@@ -364,7 +352,7 @@ int main(void)
 		cmocka_unit_test(test_c97_breakers_tripped_together_do_not_probe_together),
 		cmocka_unit_test(openings_grow_and_start_again_after_two_caps),
 		cmocka_unit_test(a_dependency_holds_probes_for_four_caps_at_most),
-		cmocka_unit_test(the_seconds_before_an_outage_are_not_learned),
+		cmocka_unit_test(what_was_learned_is_used),
 		cmocka_unit_test(test_c98_load_returns_by_steps),
 		cmocka_unit_test(test_c98_the_ramp_waits_while_failures_are_half_the_threshold),
 		cmocka_unit_test(no_ramp_without_a_healthy_rate),
