@@ -241,8 +241,12 @@ static void a_restart(void **state)
 {
 	(void)state;
 	start();
-	service.baseline = (struct baseline){
-		.windows = BASELINE_MEMORY, .p95_ns = 100 * MS, .has_rate = true, .rate = 70, .has_p99 = true, .p99_ns = 1 * S};
+	service.baseline = (struct baseline){.windows = BASELINE_MEMORY,
+					     .p95_ns = 100 * MS,
+					     .has_rate = true,
+					     .rate = 70,
+					     .has_p99 = true,
+					     .p99_ns = 1 * S};
 	run(11, 200, 20 * MS);
 	assert_int_equal(service.baseline.p95_ns, 100 * MS);
 	assert_false(service.baseline.has_mean);

@@ -236,6 +236,27 @@ static void strangers_and_natural_failures_never_open_it(void **state)
 	}
 }
 
+/* Known-good sources fail now and then, so that some failures of strangers count: they make no row at low traffic. */
+static void strangers_make_no_row(void **state)
+{
+	const struct breaker_config config = sim_config();
+	struct sim sim;
+
+	(void)state;
+	sim_begin(&sim, &config);
+	for (int tick = 0; tick < 600; tick++) {
+		sim.sample.known_failure = tick % 50 == 0;
+		sim.sample.known_success = tick % 10 == 5;
+		sim_tick(&sim, 1, tick % 50 == 0);
+	}
+	sim.sample.cells[200].unproven = sim.sample.cells[201].unproven = sim.sample.cells[202].unproven = 5;
+	sim_tick(&sim, 0, 0);
+	assert_int_equal(sim.breaker.figures.window.discounted, 0); /* they count in the window */
+	assert_int_equal(sim.breaker.run, 0);
+	assert_int_equal(sim.breaker.state, BREAKER_closed);
+	sim_end(&sim);
+}
+
 /* --- in a row ---------------------------------------------------------------------------------------------------------- */
 
 static void five_in_a_row_at_low_traffic(void **state)
@@ -496,6 +517,7 @@ int main(void)
 		cmocka_unit_test(one_source_alone_is_believed),
 		cmocka_unit_test(strangers_open_it_in_company_only),
 		cmocka_unit_test(strangers_and_natural_failures_never_open_it),
+		cmocka_unit_test(strangers_make_no_row),
 		cmocka_unit_test(five_in_a_row_at_low_traffic),
 		cmocka_unit_test(how_many_in_a_row),
 		cmocka_unit_test(a_fifth_failing_at_low_traffic_is_no_outage),
