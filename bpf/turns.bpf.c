@@ -291,6 +291,8 @@ static __always_inline void datagram(struct __sk_buff *skb, _Bool from_us)
 	now = bpf_ktime_get_ns();
 	if (from_us)
 		slc_udp_stamp(peer.control, flow, now);
+	else
+		slc_udp_claim(&peer);
 	if (!slc_desk_open(&desk, peer.state, peer.policy->uid, now) || desk.measure->turns == SLC_TURNS_opaque)
 		return;
 	if (from_us)

@@ -19,6 +19,16 @@ static __always_inline __u32 slc_udp_flags(const struct slc_udp_turn *turn)
 	return (turn->flags & SLC_U_KEPT) | (turn->flags & SLC_U_PRESSURE ? SLC_T_PRESSURE : 0);
 }
 
+/* Whose counts these are from now on; of TCP services the first connection says so. */
+static __always_inline void slc_udp_claim(const struct slc_peer *peer)
+{
+	__u32 state = peer->state;
+	struct slc_signals *signals = bpf_map_lookup_elem(&slc_signals, &state);
+
+	if (signals && signals->uid != peer->policy->uid)
+		signals->uid = peer->policy->uid;
+}
+
 /* Known-good by the operator's or the controller's word, or by an answer before. */
 static __always_inline __u32 slc_udp_grade(const struct slc_peer *peer, __u64 now)
 {

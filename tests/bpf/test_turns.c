@@ -1256,7 +1256,7 @@ static void test_udp_answer_time(void **state)
 	dns.proto = IPPROTO_UDP;
 	slot = rig_service(rig, &dns, SERVER4, 53);
 	rig->measure[slot] = measure_of(SLC_TURNS_auto);
-	rig->measure[slot].uid = rig->signals[slot].uid = dns.uid;
+	rig->measure[slot].uid = dns.uid;
 	service = udp_socket(SERVER4, 53);
 	asker = udp_socket(CLIENT4, 5353);
 	udp_ask(asker, &peer, service);
