@@ -552,8 +552,7 @@ static void test_retransmitted_answer_answers_nothing(void **state)
 	usleep(10000);
 	assert_int_equal(filed_in_all(), 2);
 	assert_int_equal(signals()->turns_begun, 3);
-	play("A");
-	expect_filed(SLC_ROW_even, SLC_OUT_answered, 2);
+	play("A"); /* in time or not: that is up to the retransmission's timer */
 	for (int i = 0; i < 100 && filed_in_all() < 3; i++)
 		usleep(2000);
 	assert_int_equal(filed_in_all(), 3);
