@@ -158,7 +158,7 @@ int main(int argc, char **argv)
 		results.rounds = results.quick ? 7 : 21;
 	results.cpus = sysconf(_SC_NPROCESSORS_ONLN) >= 2 ? 2 : 1;
 	results.live_cpus = results.quick ? 1 : results.cpus;
-	bench.deadline = start + (results.quick ? 14 : 200);
+	bench.deadline = start + (results.quick ? 12 : 200);
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
 	r = set_up(&bench, only_peers);

@@ -77,6 +77,7 @@ struct turns {
 	int fds[TURN_PROGRAMS];
 	const struct slc_signals *signals;
 	struct slc_policy policy;
+	int ports_fd;
 };
 
 /* --- the programs ------------------------------------------------------------------------------------------------ */
@@ -151,8 +152,9 @@ int turns_make(struct turns **ret, const struct sluice *sluice)
 		return -ENOMEM;
 	for (int i = 0; i < TURN_PROGRAMS; i++)
 		turns->fds[i] = -1;
+	turns->ports_fd = sluice_map(sluice, "slc_ports");
 	map_fd = sluice_map(sluice, "slc_turn_of");
-	r = map_fd < 0 ? map_fd : load(turns, map_fd);
+	r = turns->ports_fd < 0 ? turns->ports_fd : map_fd < 0 ? map_fd : load(turns, map_fd);
 	r = r ?: find_programs(turns, map_fd);
 	r = r ?: sluice_policy(sluice, PORT_TURNS, &turns->policy);
 	if (map_fd >= 0)
@@ -177,6 +179,8 @@ void turns_destroy(struct turns **turns)
 	for (int i = 0; i <= TURN_SOCKOPS; i++) /* the others belong to the skeleton */
 		if (t->fds[i] >= 0)
 			close(t->fds[i]);
+	if (t->ports_fd >= 0)
+		close(t->ports_fd);
 	turns_bpf__destroy(t->skel);
 	free(t);
 }
@@ -217,6 +221,17 @@ static size_t make_segment(const struct kind *kind, struct segment *segment)
 	if (kind->head)
 		memcpy(segment->payload, kind->head, strlen(kind->head));
 	return size;
+}
+
+/* The socket of a BPF_PROG_TEST_RUN has port 0, so that this is the service's port, or it is none. */
+static int mark_port(struct turns *turns, bool service)
+{
+	struct slc_ports ports;
+	uint32_t zero = 0;
+	int r = bpf_map_lookup_elem(turns->ports_fd, &zero, &ports);
+
+	ports.tcp = (ports.tcp & ~1ULL) | service;
+	return r ?: bpf_map_update_elem(turns->ports_fd, &zero, &ports, BPF_ANY);
 }
 
 static void configure(struct turns *turns, const struct kind *kind)
@@ -284,7 +299,8 @@ static int run(struct turns *turns, const struct kind *kind, bool empty, double 
 
 	opts.data_size_in = (uint32_t)make_segment(kind, &segment);
 	configure(turns, kind);
-	r = bpf_map_update_elem(bpf_map__fd(table), &zero, &fd, BPF_ANY);
+	r = mark_port(turns, kind->measured);
+	r = r ?: bpf_map_update_elem(bpf_map__fd(table), &zero, &fd, BPF_ANY);
 	r = r ?: bpf_prog_test_run_opts(bpf_program__fd(wrap), &opts);
 	if (r)
 		return r;
@@ -310,7 +326,7 @@ static int measure_kind(struct turns *turns, const struct kind *kind, struct run
 
 int measure_turns(struct bench *bench)
 {
-	const double until = seconds_now() + (bench->results->quick ? 2 : 10);
+	const double until = seconds_now() + (bench->results->quick ? 1.2 : 10);
 	int r = turns_introduce(bench);
 
 	for (unsigned round = 0; !r && round < bench->results->rounds; round++) {

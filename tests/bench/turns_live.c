@@ -411,8 +411,8 @@ static int timed_round(struct live *live, struct turns_live *row)
 
 static int rounds(struct bench *bench, struct live *live, struct turns_live *row)
 {
-	const unsigned count = bench->results->quick ? 15 : BENCH_MAX_ROUNDS;
-	const double until = seconds_now() + (bench->results->quick ? 2.5 : 10);
+	const unsigned count = bench->results->quick ? 9 : BENCH_MAX_ROUNDS;
+	const double until = seconds_now() + (bench->results->quick ? 1.3 : 10);
 	slices_of_round slices;
 	int r = one_round(live, 0, slices); /* warms up, and leaves the connections' first, quick ACKs behind */
 
