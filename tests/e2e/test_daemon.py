@@ -115,7 +115,8 @@ def policies(sluice):
 
 LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'
 SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(" + LABEL + "(?:," + LABEL + r")*)\})? (-?[0-9.]+(?:e[+-]?[0-9]+)?)")
-TYPES = ("counter", "gauge", "summary")
+TYPES = ("counter", "gauge", "summary", "histogram")
+PARTS = {"summary": "_(sum|count)$", "histogram": "_(bucket|sum|count)$"}
 
 
 def parse_metrics(page):
@@ -135,14 +136,27 @@ def parse_metrics(page):
             match = SAMPLE.fullmatch(line)
             assert match, f"not a sample: {line!r}"
             name = match[1]
-            family = re.sub("_(sum|count)$", "", name) if types.get(re.sub("_(sum|count)$", "", name)) == "summary" else name
+            family = current if re.sub(PARTS.get(types.get(current), "$"), "", name) == current else name
             assert family == current and family in types, f"outside of its family: {line}"
             assert name.startswith("sluice_")
             assert (types[family] == "counter") == name.endswith("_total"), line
             key = line.rsplit(" ", 1)[0]
             assert key not in series, f"twice: {key}"
             series[key] = float(match[3])
+    check_histograms(series)
     return series
+
+
+def check_histograms(series):
+    """Bounds rise, counts do not fall with them, and the last one is the number of all."""
+    buckets = {}
+    for key, value in series.items():
+        if match := re.fullmatch(r'(\w+)_bucket\{(.*),le="([^"]+)"\}', key):
+            buckets.setdefault((match[1], match[2]), []).append((float(match[3]), value))
+    for (name, labels), steps in buckets.items():
+        assert steps == sorted(steps) and len({bound for bound, _ in steps}) == len(steps), (name, labels)
+        assert [value for _, value in steps] == sorted(value for _, value in steps), (name, labels)
+        assert steps[-1] == (float("inf"), series[f"{name}_count{{{labels}}}"]), (name, labels)
 
 
 def scrape(sluice):

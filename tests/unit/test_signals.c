@@ -225,29 +225,6 @@ static void lost_handshakes_never_fall(void **state)
 	assert_int_equal(signals_outcome_total(&b->signals, &b->map, SLC_OUT_overflow), 4);
 }
 
-/* 20 answers a tick are 200/s, over any stretch; nothing is said across a gap. */
-static void served_rate_is_of_two_seconds(void **state)
-{
-	struct bench *b = *state;
-
-	tick(b, 0);
-	assert_true(signals_served_rate(&b->signals) == 0);
-	for (int i = 0; i < 100; i++) {
-		b->map.outcomes[0][SLC_OUT_answered] += 15;
-		b->map.outcomes[SLC_ROW_pressure][SLC_OUT_slow] += 5;
-		tick(b, 0);
-		assert_true(signals_served_rate(&b->signals) == 200);
-	}
-	for (int i = 0; i < 20; i++)
-		tick(b, 0);
-	assert_true(signals_served_rate(&b->signals) == 0);
-	signals_renew(&b->signals, &b->map, b->facts.now_ns);
-	b->map.outcomes[0][SLC_OUT_answered] += 100000;
-	b->facts.now_ns += 60 * NS_PER_S;
-	tick(b, 0);
-	assert_true(signals_served_rate(&b->signals) == 0);
-}
-
 /* c101: what came in a gap is in no sample. */
 static void c101_a_gap_is_forgotten(void **state)
 {
@@ -375,7 +352,6 @@ int main(void)
 		FRESH(unanswered_turns_are_failures_when_their_time_is_over),
 		FRESH(c86_unanswered_turns_of_before_are_stale),
 		FRESH(lost_handshakes_never_fall),
-		FRESH(served_rate_is_of_two_seconds),
 		FRESH(c101_a_gap_is_forgotten),
 		FRESH(percentiles_and_totals),
 		cmocka_unit_test(totals_do_not_come_round),

@@ -13,7 +13,6 @@
 #include "user/control/log.h"
 #include "user/control/overrides.h"
 
-#define GAP_TICKS 3
 #define LOST_MIN_NS NS_PER_S /* a handshake that is not over after this, and 3 x H, is lost */
 #define LOST_HANDSHAKES 3
 #define SAVE_EVERY_NS (60 * NS_PER_S) /* of baselines; a transition is saved at once */
@@ -361,6 +360,25 @@ uint64_t rate_interval16(double per_second)
 	return interval < 1 ? 1 : interval < 0x1p63 ? (uint64_t)interval : ~0ULL;
 }
 
+/*
+ * What is in flight when a turn begins the kernel side knows at once, the tick only later. It counts those too that
+ * were given up on and hang on in open connections: they are added to the limit.
+ */
+static void put_pressure(const struct daemon *d, const struct service *service, struct slc_decision_half *half)
+{
+	const struct pressure *pressure = &service->pressure;
+	uint64_t owed = signals_owed(datapath_signals(d->dp, service->policy.state));
+	uint64_t hanging = owed > service->signals.in_flight ? owed - service->signals.in_flight : 0;
+	double limit = pressure->limit + (double)hanging;
+
+	if (pressure->on)
+		half->flags |= SLC_D_PRESSURE;
+	if (!pressure->works || limit >= UINT32_MAX)
+		return;
+	half->flags |= SLC_D_TURNS_MAX;
+	half->turns_max = (uint32_t)limit;
+}
+
 static void put_half(const struct service *service, const struct breaker_decision *decision,
 		     struct slc_decision_half *half)
 {
@@ -368,8 +386,6 @@ static void put_half(const struct service *service, const struct breaker_decisio
 		half->flags |= SLC_D_SHADOW;
 	if (service->was_listening)
 		half->flags |= SLC_D_LISTENED;
-	if (service->pressure.on)
-		half->flags |= SLC_D_PRESSURE;
 	half->probes = decision->probes;
 	half->reserved = decision->reserved;
 	half->ticket_ms = decision->ticket_ms;
@@ -457,18 +473,16 @@ void breakers_decide(struct daemon *d, struct service *service, uint64_t now_ns,
 		signals_rebase(&service->signals, datapath_signals(d->dp, service->policy.state),
 			       service->breaker.generation, now_ns);
 	put_half(service, &decision, half);
+	put_pressure(d, service, half);
 }
 
 void breakers_gap(struct daemon *d, uint64_t gap_ns, uint64_t now_ns)
 {
-	if (gap_ns <= GAP_TICKS * TICK_NS)
+	if (gap_ns <= d->config->lease_ns)
 		return;
 	for (size_t i = 0; i < d->service_count; i++) {
 		struct service *service = d->services[i];
 
-		service->signals.rate_count = 0;
-		if (gap_ns <= d->config->lease_ns)
-			continue;
 		signals_renew(&service->signals, datapath_signals(d->dp, service->policy.state), now_ns);
 		breaker_forget(&service->breaker);
 		memset(&service->pressure, 0, sizeof(service->pressure));

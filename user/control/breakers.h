@@ -20,7 +20,7 @@ void breakers_free(struct service *service);
 /* Once a tick, all services: what was seen since the last one. Then, for each, its part of the half to push. */
 void breakers_sense(struct daemon *d, uint64_t now_ns);
 void breakers_decide(struct daemon *d, struct service *service, uint64_t now_ns, struct slc_decision_half *half);
-/* `gap_ns` between two ticks: over 3 ticks no rate is computed across it, over the lease all is forgotten. */
+/* `gap_ns` between two ticks: longer than the lease, and what was measured before says nothing about now. */
 void breakers_gap(struct daemon *d, uint64_t gap_ns, uint64_t now_ns);
 /* Whether the maps show what was decided last, state and generation. */
 bool breakers_in_force(const struct daemon *d, const struct service *service);

@@ -103,46 +103,6 @@ static void take_distributions(struct signals *s, const struct slc_signals *map,
 	view_take(&s->head_wait, &s->head_waits, facts->now_ns);
 }
 
-/* --- rates ----------------------------------------------------------------------------------------------------------- */
-
-uint64_t signals_filed(const struct slc_signals *map, uint32_t kinds)
-{
-	uint64_t sum = 0;
-
-	for (int row = 0; row < SLC_ROW_COUNT; row++) {
-		for (unsigned int k = 0; k < SLC_OUTCOME_COUNT; k++)
-			sum += kinds & 1u << k ? LOAD(map->outcomes[row][k]) : 0;
-	}
-	return sum;
-}
-
-static void note_rate(struct signals *s, const struct slc_signals *map, uint64_t now_ns)
-{
-	s->rate[s->rate_next] = (struct rate_sample){now_ns, signals_filed(map, ANSWERS)};
-	s->rate_next = (s->rate_next + 1) % RATE_SAMPLES;
-	if (s->rate_count < RATE_SAMPLES)
-		s->rate_count++;
-}
-
-double signals_served_rate(const struct signals *s)
-{
-	const struct rate_sample *newest, *oldest = NULL;
-
-	if (s->rate_count < 2)
-		return 0;
-	newest = &s->rate[(s->rate_next + RATE_SAMPLES - 1) % RATE_SAMPLES];
-	for (unsigned int i = 2; i <= s->rate_count; i++) {
-		const struct rate_sample *sample = &s->rate[(s->rate_next + RATE_SAMPLES - i) % RATE_SAMPLES];
-
-		oldest = sample;
-		if (newest->at_ns - sample->at_ns >= RATE_NS)
-			break;
-	}
-	if (newest->at_ns <= oldest->at_ns || newest->answers < oldest->answers)
-		return 0;
-	return (double)(newest->answers - oldest->answers) * 1e9 / (double)(newest->at_ns - oldest->at_ns);
-}
-
 /* --- outcomes ---------------------------------------------------------------------------------------------------------- */
 
 static uint64_t pressed(const struct signals *s, const struct slc_signals *map)
@@ -276,7 +236,6 @@ void signals_take(struct signals *s, const struct slc_signals *map, const struct
 	if (facts->admitted_then > facts->established + s->handshake_lost)
 		s->handshake_lost = facts->admitted_then - facts->established;
 	take_distributions(s, map, facts);
-	note_rate(s, map, facts->now_ns);
 	window_add(s->minute, ret_sample);
 	window_add(s->five, ret_sample);
 }
@@ -291,12 +250,22 @@ void signals_rebase(struct signals *s, const struct slc_signals *map, uint32_t g
 void signals_renew(struct signals *s, const struct slc_signals *map, uint64_t now_ns)
 {
 	signals_rebase(s, map, s->generation, now_ns);
-	s->rate_count = 0;
 	window_clear(s->minute);
 	window_clear(s->five);
 }
 
 /* --- totals ------------------------------------------------------------------------------------------------------------ */
+
+uint64_t signals_filed(const struct slc_signals *map, uint32_t kinds)
+{
+	uint64_t sum = 0;
+
+	for (int row = 0; row < SLC_ROW_COUNT; row++) {
+		for (unsigned int k = 0; k < SLC_OUTCOME_COUNT; k++)
+			sum += kinds & 1u << k ? LOAD(map->outcomes[row][k]) : 0;
+	}
+	return sum;
+}
 
 uint64_t signals_outcome(const struct signals *s, const struct slc_signals *map, enum slc_row row,
 			 enum slc_outcome kind)

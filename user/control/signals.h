@@ -18,9 +18,6 @@
 #include "user/decide/overdue.h"
 #include "user/decide/window.h"
 
-#define RATE_SAMPLES 32 /* ticks: more than RATE_NS of them */
-#define RATE_NS 2000000000ULL /* served rate is over the last 2 s */
-
 /* A distribution of the kernel, its totals and its windows. `fast` and `long_` may be NULL. */
 struct dist_view {
 	struct dist_total total;
@@ -50,11 +47,6 @@ struct signals {
 	struct dist_view latency, tls, rtt, head_wait;
 	struct slc_dist head_waits; /* sampled by us, once a tick */
 	uint64_t ended; /* turns and connections when distributions were read last */
-
-	struct rate_sample {
-		uint64_t at_ns, answers;
-	} rate[RATE_SAMPLES];
-	unsigned int rate_next, rate_count;
 };
 
 /* -ENOMEM; what was made is freed by signals_free() in any case. */
@@ -78,11 +70,9 @@ void signals_take(struct signals *s, const struct slc_signals *map, const struct
 		  const struct signals_facts *facts, uint32_t generation, struct sample *ret_sample);
 /* Just before `generation` is pushed, whose state began at since_ns. */
 void signals_rebase(struct signals *s, const struct slc_signals *map, uint32_t generation, uint64_t since_ns);
-/* After a gap: what happened in it is in no sample, and no rate is computed across it. */
+/* After a gap: what happened in it is in no sample. */
 void signals_renew(struct signals *s, const struct slc_signals *map, uint64_t now_ns);
 
-/* Answers per second over the last 2 s; 0 where that cannot be said. */
-double signals_served_rate(const struct signals *s);
 /* Sum over `kinds` (bits 1 << kind) and all rows, of what the kernel files. */
 uint64_t signals_filed(const struct slc_signals *map, uint32_t kinds);
 /* By kind: the kernel's and ours. */
