@@ -498,18 +498,27 @@ bool breakers_in_force(const struct daemon *d, const struct service *service)
 	       generation == service->breaker.generation && half.flags == service->decision.flags;
 }
 
+bool breakers_advice(const struct service *service, const struct service_config *config, char *buf, size_t len)
+{
+	const struct breaker *breaker = &service->breaker;
+	uint64_t p99_ms = (breaker->healthy_p99_ns + NS_PER_MS - 1) / NS_PER_MS; /* for people */
+	char advice[480];
+
+	if (!breaker->has_healthy_p99 || !config_advise_open_base(config, p99_ms * NS_PER_MS, advice, sizeof(advice)))
+		return false;
+	snprintf(buf, len, "services[%s].breaker.open.base: %s", config->name, advice);
+	return true;
+}
+
 void breakers_advise(const struct daemon *d, const struct config *config, struct diag *diag)
 {
+	char advice[512 + SLC_NAME_LEN];
+
 	for (size_t i = 0; i < config->service_count; i++) {
-		const struct service_config *wanted = &config->services[i];
-
 		for (size_t j = 0; j < d->service_count; j++) {
-			const struct service *service = d->services[j];
-			char advice[512];
-
-			if (strcmp(service->policy.name, wanted->name) == 0 && service->breaker.has_healthy_p99 &&
-			    config_advise_open_base(wanted, service->breaker.healthy_p99_ns, advice, sizeof(advice)))
-				diag_warn(diag, "%s: %s", wanted->name, advice);
+			if (strcmp(d->services[j]->policy.name, config->services[i].name) == 0 &&
+			    breakers_advice(d->services[j], &config->services[i], advice, sizeof(advice)))
+				diag_warn(diag, "%s", advice);
 		}
 	}
 }

@@ -25,6 +25,8 @@ void breakers_gap(struct daemon *d, uint64_t gap_ns, uint64_t now_ns);
 /* Whether the maps show what was decided last, state and generation. */
 bool breakers_in_force(const struct daemon *d, const struct service *service);
 
+/* Whether what was measured speaks against `config` of the service: then `buf` says what and why. */
+bool breakers_advice(const struct service *service, const struct service_config *config, char *buf, size_t len);
 /* Warnings about a configuration, from what was measured of services of the same name. */
 void breakers_advise(const struct daemon *d, const struct config *config, struct diag *diag);
 

@@ -60,13 +60,9 @@ static enum breaker_state state_in_force(const struct breaker *breaker)
 /* What its settings should be after what was measured; null: nothing speaks against them. */
 static json_t *advice_json(const struct service *service)
 {
-	const struct breaker *breaker = &service->breaker;
-	char advice[512];
+	char advice[512 + SLC_NAME_LEN];
 
-	if (!breaker->has_healthy_p99 ||
-	    !config_advise_open_base(service->config, breaker->healthy_p99_ns, advice, sizeof(advice)))
-		return json_null();
-	return json_string(advice);
+	return breakers_advice(service, service->config, advice, sizeof(advice)) ? json_string(advice) : json_null();
 }
 
 static void add_detail(const struct daemon *d, const struct service *service, uint64_t now_ns, json_t *json)
