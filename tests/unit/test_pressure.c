@@ -334,6 +334,29 @@ static void a_healthy_service_is_not_under_pressure(void **state)
 	stays(false, 70);
 }
 
+/* Answers that take 0.5 s at the load it always had are slow: from the second second on the breaker may count them. */
+static void slow_at_the_usual_load(void **state)
+{
+	(void)state;
+	start(180, 2000, 60000);
+	plant.delay_ms = 5;
+	run_ms(1200);
+	stays(false, 30);
+	plant.delay_ms = 500;
+	run_ms(2000);
+	assert_true((double)plant.seen.in_flight > plant.pressure.limit);
+	assert_false(plant.pressure.works);
+	stays(false, 30);
+	plant.delay_ms = 5; /* and then overloaded */
+	plant.credit = 0;
+	plant.rate = 4000;
+	run_ms(300);
+	stays(true, 5);
+	plant.rate = 180; /* its backlog still is */
+	run_ms(500);
+	assert_true(plant.pressure.on);
+}
+
 static void without_answers_nothing_is_known(void **state)
 {
 	(void)state;
@@ -399,6 +422,7 @@ int main(void)
 		cmocka_unit_test(never_longer_than_a_second_after_the_last_answer),
 		cmocka_unit_test(failures_are_no_answers_and_no_departures),
 		cmocka_unit_test(a_healthy_service_is_not_under_pressure),
+		cmocka_unit_test(slow_at_the_usual_load),
 		cmocka_unit_test(without_answers_nothing_is_known),
 		cmocka_unit_test(no_rate_across_a_gap),
 		cmocka_unit_test(a_burst_at_the_start),

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stddef.h>
 
+#define OVERLOAD_PERCENT 125 /* of mu: turns begun that are more than it was seen to serve */
 #define NS_PER_S 1000000000ULL
 #define RATE_MIN_NS 200000000ULL /* of less no rate is made: one tick may hold a burst */
 #define SECOND_MIN_NS 900000000ULL /* of less no second is remembered */
@@ -95,9 +96,25 @@ static double reached(const struct pressure *pressure, uint64_t now_ns)
 	return n ? sorted[(n * REACHED_PERCENT + 99) / 100 - 1] : 0;
 }
 
+/* Slow at a load that it was seen to serve is no overload, however many wait: a second tells the two apart. */
+static bool is_slow(struct pressure *pressure, bool over, uint64_t now_ns)
+{
+	if (!over) {
+		pressure->over = pressure->overloaded = false;
+		return false;
+	}
+	if (!pressure->over) {
+		pressure->over = true;
+		pressure->over_since_ns = now_ns;
+	}
+	if (pressure->begun * 100 >= pressure->mu * OVERLOAD_PERCENT)
+		pressure->overloaded = true;
+	return !pressure->overloaded && now_ns - pressure->over_since_ns >= NS_PER_S;
+}
+
 bool pressure_tick(struct pressure *pressure, const struct pressure_input *input)
 {
-	bool answers, works_for_nobody;
+	bool answers, works_for_nobody, over;
 
 	note(pressure, input);
 	if (measure(pressure, input) >= SECOND_MIN_NS)
@@ -110,6 +127,9 @@ bool pressure_tick(struct pressure *pressure, const struct pressure_input *input
 	answers = pressure->answered * 2 >= pressure->mu;
 	works_for_nobody = pressure->begun >= 2 * pressure->mu && pressure->departed * 2 >= pressure->mu;
 	pressure->works = pressure->has_mu && (answers || works_for_nobody);
-	pressure->on = pressure->works && (double)input->in_flight > pressure->limit;
+	over = pressure->works && (double)input->in_flight > pressure->limit;
+	if (is_slow(pressure, over, input->now_ns))
+		pressure->works = false;
+	pressure->on = over && pressure->works;
 	return pressure->on;
 }

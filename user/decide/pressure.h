@@ -7,7 +7,8 @@
  *   and either    answers >= mu / 2                                 it answers as ever
  *       or        turns begun >= 2 mu and departures >= mu / 2      it works for clients who have left
  *
- * all rates over the last second. A service that has stopped answering is broken, however much it owes: pressure ends
+ * all rates over the last second, and unless for a second by now no more than 1.25 mu began: it is slow at its usual load
+ * then, and not overloaded. Once overloaded it is so until the limit holds again, its backlog included. A service that has stopped answering is broken, however much it owes: pressure ends
  * within a second of the last answer. The second half is for overloads with impatient clients: of an event loop that
  * works in order and is ten times overloaded every client has left before its turn comes, so that no answer is seen, but
  * it goes on closing the connections. At a load that it was seen to serve the same picture is a failure.
@@ -50,6 +51,8 @@ struct pressure { /* zeroed: nothing is known */
 	bool on; /* works, and more in flight than the limit */
 	bool works; /* it answers as ever, or is overloaded: what is over the limit is under pressure */
 	bool has_mu;
+	bool over, overloaded; /* over the limit; and since then more was begun than it was seen to serve */
+	uint64_t over_since_ns;
 	double mu, limit; /* per second; turns */
 	double begun, answered, departed; /* per second, over the last one */
 	unsigned int next, count;
