@@ -9,7 +9,7 @@
 #define SLC_HTTP_CONTINUE_LENGTH 25 /* of "HTTP/1.1 100 Continue\r\n\r\n" */
 
 /* 0: the bytes at `at` are no status line. */
-SLC_VERIFIED_ALONE __u32 slc_http_status(struct __sk_buff *skb, __u32 at)
+static __always_inline __u32 slc_http_status(struct __sk_buff *skb, __u32 at)
 {
 	__u8 line[12]; /* "HTTP/1.1 503" */
 	__u32 status = 0;
@@ -34,7 +34,7 @@ static __always_inline _Bool slc_http_provisional(__u32 status)
 	return status >= 100 && status < 200 && status != 101;
 }
 
-SLC_VERIFIED_ALONE __u32 slc_http_failed(const struct slc_measure *measure, __u32 status)
+static __always_inline __u32 slc_http_failed(const struct slc_measure *measure, __u32 status)
 {
 	__u32 failed = 0;
 

@@ -115,6 +115,7 @@ static __always_inline void asked(struct __sk_buff *skb, const struct slc_desk *
 				  const struct segment *segment)
 {
 	enum slc_ask ask = asks(skb, turn, segment);
+	__u32 kind = 0;
 
 	if (turn->flags & SLC_T_OWED) {
 		asked_more(desk, turn, ask);
@@ -129,9 +130,10 @@ static __always_inline void asked(struct __sk_buff *skb, const struct slc_desk *
 	if (ask == SLC_ASK_nothing || turn->flags & SLC_T_SERVICE_FIN)
 		return;
 	if (ask == SLC_ASK_handshake)
-		slc_turn_begin(desk, turn, SLC_T_HANDSHAKE);
-	else
-		slc_turn_begin(desk, turn, ask == SLC_ASK_small ? SLC_T_SOFT : 0);
+		kind = SLC_T_HANDSHAKE;
+	else if (ask == SLC_ASK_small)
+		kind = SLC_T_SOFT;
+	slc_turn_begin(desk, turn, kind);
 }
 
 static __always_inline void from_client(struct __sk_buff *skb, struct slc_turn *turn)
@@ -301,18 +303,17 @@ static __always_inline void datagram(struct __sk_buff *skb, _Bool from_us)
 		slc_udp_asked(&desk, &peer, flow);
 }
 
-/* Before more of the packet is looked at: is the socket one of a UDP service's port? */
-static __always_inline _Bool serves_udp(struct bpf_sock *sk)
+/*
+ * Most sockets of a host are none of ours, and their port tells: a look that costs a tenth of a call for the socket's
+ * storage. A connection keeps its storage when its service moves to another port, so ports that were a service's once
+ * count too; pins of an older program do not know them until a snapshot is applied.
+ */
+static __always_inline const struct slc_ports *ports_of(const struct bpf_sock *sk)
 {
-	struct bpf_sock *full = bpf_sk_fullsock(sk);
-	const struct slc_ports *ports;
-	__u32 port;
+	__u32 port = sk->src_port;
+	const struct slc_ports *ports = slc_ports_get(port);
 
-	if (!full)
-		return 0;
-	port = full->src_port;
-	ports = slc_ports_get(port);
-	return ports && slc_port_in(ports->udp, port);
+	return ports && slc_port_in(ports->tcp | ports->once | ports->udp, port) ? ports : NULL;
 }
 
 /* Of IPv6 the first header after the fixed one: what comes behind others is not looked at. */
@@ -327,27 +328,24 @@ static __always_inline __u8 protocol_of(struct __sk_buff *skb)
 	return skb->protocol == SLC_BE16(ETH_P_IP) ? ip4->proto : ip6->next;
 }
 
-static __always_inline struct slc_turn *turn_of(struct bpf_sock *sk)
-{
-	return bpf_sk_storage_get(&slc_turn_of, sk, NULL, 0);
-}
-
 /* --- programs ---------------------------------------------------------------------------------------------------- */
 
 SEC("cgroup_skb/ingress")
 int slc_ingress(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk;
-	__u8 protocol = protocol_of(skb);
+	const struct slc_ports *ports = sk ? ports_of(sk) : NULL;
 	struct slc_turn *turn;
+	__u8 protocol;
 
-	if (!sk)
+	if (!ports)
 		return 1;
+	protocol = protocol_of(skb);
 	if (protocol == SLC_PROTO_TCP) {
-		turn = turn_of(sk);
+		turn = bpf_sk_storage_get(&slc_turn_of, sk, NULL, 0);
 		if (turn)
 			from_client(skb, turn);
-	} else if (protocol == SLC_PROTO_UDP && serves_udp(sk)) {
+	} else if (protocol == SLC_PROTO_UDP && slc_port_in(ports->udp, sk->src_port)) {
 		datagram(skb, 0);
 	}
 	return 1;
@@ -357,16 +355,18 @@ SEC("cgroup_skb/egress")
 int slc_egress(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk;
-	__u8 protocol = protocol_of(skb);
+	const struct slc_ports *ports = sk ? ports_of(sk) : NULL;
 	struct slc_turn *turn;
+	__u8 protocol;
 
-	if (!sk)
+	if (!ports)
 		return 1;
+	protocol = protocol_of(skb);
 	if (protocol == SLC_PROTO_TCP) {
-		turn = turn_of(sk);
+		turn = bpf_sk_storage_get(&slc_turn_of, sk, NULL, 0);
 		if (turn)
 			from_service(skb, sk, turn);
-	} else if (protocol == SLC_PROTO_UDP && serves_udp(sk)) {
+	} else if (protocol == SLC_PROTO_UDP && slc_port_in(ports->udp, sk->src_port)) {
 		datagram(skb, 1);
 	}
 	return 1;

@@ -120,7 +120,7 @@ struct slc_ports {
 	__u64 tcp; /* ports of any live snapshot's TCP services */
 	__u64 udp;
 	__u64 management;
-	__u64 pad;
+	__u64 once; /* that were in `tcp` since the tables were made: connections outlive what the configuration says */
 };
 
 /* --- slc_services: [snapshot index] -> hash, user writes ------------------------------------------------------ */

@@ -358,6 +358,31 @@ static int live_services_map(const struct datapath *dp)
 	return bpf_map_get_fd_by_id(id);
 }
 
+/* The programs that look at turns go by the port of a socket, which outlives the service's. */
+static void remembers_ports_of_services(void **state)
+{
+	struct datapath *dp = open_pins();
+	struct test_service web;
+	struct slc_ports ports;
+	uint32_t index = 80 >> 6;
+	int fd;
+
+	(void)state;
+	make_service(&web, "web", 10, 20, 40);
+	assert_true(apply_services(dp, &web, 1));
+	web.keys[0].port = 8081;
+	assert_true(apply_services(dp, &web, 1));
+	fd = pinned("slc_ports");
+	assert_int_equal(bpf_map_lookup_elem(fd, &index, &ports), 0);
+	assert_true(ports.tcp == 0 && ports.once == 1ULL << (80 & 63));
+	index = 8081 >> 6;
+	assert_int_equal(bpf_map_lookup_elem(fd, &index, &ports), 0);
+	assert_true(ports.tcp == 1ULL << (8081 & 63) && ports.once == ports.tcp);
+	close(fd);
+	assert_false(apply_services(dp, &web, 1)); /* what is remembered is no change */
+	shut(&dp);
+}
+
 static void applies_a_snapshot(void **state)
 {
 	struct datapath *dp = open_pins();
@@ -1609,6 +1634,7 @@ int main(void)
 		NETWORK(c119_without_kernel_btf_only_the_gate_is_off),
 		PLAIN(adopts_what_is_pinned),
 		PLAIN(applies_a_snapshot),
+		PLAIN(remembers_ports_of_services),
 		PLAIN(c128_c143_identical_snapshot_writes_nothing),
 		PLAIN(identity_follows_the_name),
 		PLAIN(c128_buckets_survive_reloads),

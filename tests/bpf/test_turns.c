@@ -463,6 +463,23 @@ static void test_keep_alive_counts_every_turn(void **state)
 	assert_int_equal(filed_in_all(), 10);
 }
 
+/* Its connections live on, and what they owe is answered. */
+static void test_service_that_moves_to_another_port(void **state)
+{
+	struct slc_ports *ports = &rig->ports[443 >> 6];
+
+	(void)state;
+	NEED_CGROUP();
+	open_it();
+	play("qQ");
+	ports->once = ports->tcp;
+	ports->tcp = 0;
+	play("Aa");
+	expect_only(SLC_OUT_answered, 1);
+	play("qQAa");
+	expect_only(SLC_OUT_answered, 2);
+}
+
 static void test_continue_is_no_answer(void **state)
 {
 	(void)state;
@@ -1345,6 +1362,7 @@ int main(void)
 		ROW(test_latency_runs_from_the_last_request_byte),
 		ROW(test_upload_longer_than_timeout),
 		ROW(test_keep_alive_counts_every_turn),
+		ROW(test_service_that_moves_to_another_port),
 		ROW(test_continue_is_no_answer),
 		ROW(test_pipelined_requests_are_one_turn),
 		ROW(test_retransmitted_request_begins_nothing),

@@ -206,6 +206,7 @@ static void write_ports(struct datapath *dp, const struct next *next, bool only_
 			p.udp |= dp->ports[i].udp;
 			p.management |= dp->ports[i].management;
 		}
+		__atomic_store_n(&dp->ports[i].once, p.once, __ATOMIC_RELAXED);
 		__atomic_store_n(&dp->ports[i].tcp, p.tcp, __ATOMIC_RELAXED);
 		__atomic_store_n(&dp->ports[i].udp, p.udp, __ATOMIC_RELAXED);
 		__atomic_store_n(&dp->ports[i].management, p.management, __ATOMIC_RELEASE);

@@ -207,7 +207,7 @@ static void give_slots(const struct datapath *dp, struct next *next)
 	}
 }
 
-static void fill_ports(const struct snapshot *snapshot, struct next *next)
+static void fill_ports(const struct datapath *dp, const struct snapshot *snapshot, struct next *next)
 {
 	for (size_t i = 0; i < snapshot->service_count; i++) {
 		const struct snapshot_service *s = &snapshot->services[i];
@@ -227,6 +227,8 @@ static void fill_ports(const struct snapshot *snapshot, struct next *next)
 
 		next->ports[port >> 6].management |= 1ULL << (port & 63);
 	}
+	for (size_t i = 0; i < ARRAY_SIZE(next->ports); i++)
+		next->ports[i].once = dp->ports[i].once | next->ports[i].tcp;
 }
 
 static bool is_wildcard(const struct slc_service_key *key)
@@ -291,7 +293,7 @@ int next_build(struct datapath *dp, const struct snapshot *snapshot, struct next
 	if (r < 0)
 		return r;
 	give_slots(dp, next);
-	fill_ports(snapshot, next);
+	fill_ports(dp, snapshot, next);
 	fill_global(snapshot, next);
 	return 0;
 }
