@@ -255,6 +255,55 @@ static void opens_pins_and_closes(void **state)
 	assert_true(map_id("slc_control") != 0); /* close leaves everything pinned */
 }
 
+/* Of what the running test has loaded: programs that use its maps, FNV-1a of each tag, summed. */
+static uint64_t id_of_loaded(const char *but, unsigned int *ret_count)
+{
+	const uint32_t control = map_id("slc_control"), sources = map_id("slc_sources");
+	uint64_t sum = 0;
+	uint32_t id = 0;
+
+	*ret_count = 0;
+	while (bpf_prog_get_next_id(id, &id) == 0) {
+		uint64_t hash = 0xcbf29ce484222325ULL;
+		uint32_t maps[64];
+		struct bpf_prog_info info = {.nr_map_ids = ARRAY_SIZE(maps), .map_ids = (uintptr_t)maps};
+		uint32_t len = sizeof(info);
+		bool ours = false;
+		int fd = bpf_prog_get_fd_by_id(id);
+
+		if (fd < 0)
+			continue;
+		assert_int_equal(bpf_obj_get_info_by_fd(fd, &info, &len), 0);
+		close(fd);
+		for (uint32_t i = 0; i < info.nr_map_ids; i++)
+			ours |= maps[i] == control || maps[i] == sources;
+		if (!ours || strcmp(info.name, but) == 0)
+			continue;
+		for (size_t i = 0; i < sizeof(info.tag); i++)
+			hash = (hash ^ info.tag[i]) * 0x100000001b3ULL;
+		sum += hash;
+		++*ret_count;
+	}
+	return sum;
+}
+
+/* Status shows another id when any of them changes: those of turns too. */
+static void build_id_is_of_all_programs(void **state)
+{
+	static const char *const names[] = {"slc_ingress", "slc_egress", "slc_sockops"};
+	struct datapath *dp = open_pins();
+	unsigned int all, rest;
+
+	(void)state;
+	assert_true(datapath_modes(dp)->build_id == id_of_loaded("", &all));
+	assert_true(datapath_control(dp)->build_id == datapath_modes(dp)->build_id);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		assert_true(datapath_modes(dp)->build_id != id_of_loaded(names[i], &rest));
+		assert_int_equal(rest, all - 1);
+	}
+	shut(&dp);
+}
+
 static void second_instance_is_busy_and_told_the_pid(void **state)
 {
 	char with_slash[80];
@@ -1273,6 +1322,232 @@ static void c79_sockops_beside_others(void **state)
 	shut(&dp);
 }
 
+/* A program that any cgroup takes and that passes everything. */
+static int load_cgroup_skb(const char *name)
+{
+	static const struct bpf_insn insns[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 1},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	int fd = bpf_prog_load(BPF_PROG_TYPE_CGROUP_SKB, name, "GPL", insns, ARRAY_SIZE(insns), NULL);
+
+	if (fd < 0)
+		fail_msg("loading %s: %s", name, strerror(-fd));
+	return fd;
+}
+
+/* Link and program of a pinned link; the name of the program where `name` is given. */
+static struct bpf_link_info link_of(const char *pin, char name[BPF_OBJ_NAME_LEN])
+{
+	struct bpf_prog_info program = {0};
+	struct bpf_link_info info = {0};
+	uint32_t len = sizeof(info), program_len = sizeof(program);
+	int fd = pinned(pin), prog;
+
+	if (fd < 0)
+		fail_msg("%s is not pinned: %s", pin, strerror(-fd));
+	assert_int_equal(bpf_obj_get_info_by_fd(fd, &info, &len), 0);
+	close(fd);
+	prog = bpf_prog_get_fd_by_id(info.prog_id);
+	assert_true(prog >= 0);
+	assert_int_equal(bpf_obj_get_info_by_fd(prog, &program, &program_len), 0);
+	close(prog);
+	if (name)
+		memcpy(name, program.name, BPF_OBJ_NAME_LEN);
+	return info;
+}
+
+/* An older sluice left other programs: the links stay where they are, no packet meets none or two. */
+static void turns_are_replaced_in_place(void **state)
+{
+	static const char *const pin_names[] = {"link_ingress", "link_egress"};
+	static const char *const programs[] = {"slc_ingress", "slc_egress"};
+	struct datapath *dp = open_pins();
+	struct bpf_link_info before[2], after;
+	char name[BPF_OBJ_NAME_LEN];
+
+	(void)state;
+	ok(datapath_attach_sockops(dp, why, sizeof(why)));
+	shut(&dp);
+	for (size_t i = 0; i < 2; i++) {
+		int link = pinned(pin_names[i]), old = load_cgroup_skb("slc_older");
+
+		assert_int_equal(bpf_link_update(link, old, NULL), 0);
+		close(link);
+		close(old);
+		before[i] = link_of(pin_names[i], name);
+		assert_string_equal(name, "slc_older");
+	}
+	dp = open_pins();
+	assert_true(datapath_modes(dp)->adopted);
+	ok(datapath_attach_sockops(dp, why, sizeof(why)));
+	for (size_t i = 0; i < 2; i++) {
+		after = link_of(pin_names[i], name);
+		assert_int_equal(after.id, before[i].id);
+		assert_int_not_equal(after.prog_id, before[i].prog_id);
+		assert_string_equal(name, programs[i]);
+		before[i] = after;
+	}
+	ok(datapath_attach_sockops(dp, why, sizeof(why)));
+	shut(&dp);
+	dp = open_pins(); /* the same ones: they stay as they are */
+	ok(datapath_attach_sockops(dp, why, sizeof(why)));
+	for (size_t i = 0; i < 2; i++) {
+		after = link_of(pin_names[i], NULL);
+		assert_true(after.id == before[i].id && after.prog_id == before[i].prog_id);
+	}
+	shut(&dp);
+}
+
+/* What is attached to the cgroup by a program whose id is one of `ids`. */
+static unsigned int attached_of(int cgroup, const uint32_t ids[3])
+{
+	static const enum bpf_attach_type types[] = {BPF_CGROUP_SOCK_OPS, BPF_CGROUP_INET_INGRESS,
+						     BPF_CGROUP_INET_EGRESS};
+	unsigned int found = 0;
+
+	for (size_t t = 0; t < ARRAY_SIZE(types); t++) {
+		uint32_t there[64], count = ARRAY_SIZE(there);
+
+		assert_int_equal(bpf_prog_query(cgroup, types[t], 0, NULL, there, &count), 0);
+		for (uint32_t i = 0; i < count; i++)
+			for (size_t n = 0; n < 3; n++)
+				found += there[i] == ids[n];
+	}
+	return found;
+}
+
+static int open_cgroup_root(void)
+{
+	char path[256] = "";
+	FILE *f = popen("awk '/ - cgroup2 /{print $5; exit}' /proc/self/mountinfo", "r");
+	int fd;
+
+	assert_non_null(f);
+	assert_non_null(fgets(path, sizeof(path), f));
+	pclose(f);
+	path[strcspn(path, "\n")] = '\0';
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	return fd;
+}
+
+/* Nothing of ours is left at the cgroup, whether a pin names it or not; a second instance keeps its own. */
+static void c104_detach_clears_the_cgroup(void **state)
+{
+	struct datapath_options options = {.sources = 4096, .flows = 1024};
+	struct datapath *dp = open_pins(), *second = NULL;
+	char other[96], path[128], said[WHY_LEN] = "";
+	int root = open_cgroup_root(), lost;
+	uint32_t ids[3], others[3];
+
+	(void)state;
+	snprintf(other, sizeof(other), "%s-second", pins);
+	options.pins = other;
+	ok(datapath_attach_sockops(dp, why, sizeof(why)));
+	ok(datapath_open(&second, &options, why, sizeof(why)));
+	ok(datapath_attach_sockops(second, why, sizeof(why)));
+	datapath_close(&second);
+	for (size_t i = 0; i < 3; i++) {
+		static const char *const names[] = {"link_sockops", "link_ingress", "link_egress"};
+		struct bpf_link_info info = {0};
+		uint32_t len = sizeof(info);
+		int fd;
+
+		ids[i] = link_of(names[i], NULL).prog_id;
+		snprintf(path, sizeof(path), "%s/%s", other, names[i]);
+		fd = bpf_obj_get(path);
+		assert_int_equal(bpf_obj_get_info_by_fd(fd, &info, &len), 0);
+		others[i] = info.prog_id;
+		close(fd);
+	}
+	assert_int_equal(attached_of(root, ids), 3);
+	assert_int_equal(attached_of(root, others), 3);
+	lost = pinned("link_egress"); /* held open, no pin names it */
+	assert_int_equal(unlink_pin("link_egress"), 0);
+	shut(&dp);
+	ok(datapath_detach_all(pins, why, sizeof(why)));
+	assert_int_equal(attached_of(root, ids), 0);
+	assert_int_equal(attached_of(root, others), 3);
+	assert_int_equal(datapath_detach_all(other, said, sizeof(said)), 0);
+	assert_int_equal(attached_of(root, others), 0);
+	close(lost);
+	close(root);
+}
+
+/* In a cgroup that is the root for whoever lives in it, with a program that tolerates no other at `type`. */
+static int start_beside_exclusive(const char *cgroup, enum bpf_attach_type type)
+{
+	struct datapath_options options = {.pins = pins, .sources = 4096, .flows = 1024};
+	const struct datapath_modes *modes;
+	struct datapath *dp = NULL;
+	char procs[160];
+	int fd, r;
+
+	snprintf(procs, sizeof(procs), "%s/cgroup.procs", cgroup);
+	fd = open(procs, O_WRONLY);
+	if (fd < 0 || write(fd, "0", 1) != 1)
+		return 1;
+	close(fd);
+	if (unshare(CLONE_NEWCGROUP | CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return 2;
+	/* All others away, then the one that shows this cgroup alone. */
+	if (system("awk '/ - cgroup2 /{print $5}' /proc/self/mountinfo | xargs -n 1 umount -l") != 0 ||
+	    mount("none", "/mnt", "cgroup2", 0, NULL) < 0)
+		return 3;
+	fd = open("/mnt", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || bpf_prog_attach(load_cgroup_skb("jealous"), fd, type, 0) < 0)
+		return 4;
+	if (datapath_open(&dp, &options, why, sizeof(why)) < 0)
+		return 5;
+	r = datapath_attach_sockops(dp, why, sizeof(why));
+	modes = datapath_modes(dp);
+	if (r < 0 || modes->no_cgroup2 || pinned("link_sockops") < 0)
+		return 6; /* connections are counted all the same */
+	if (!modes->no_turns || !(datapath_control(dp)->flags & SLC_F_NO_TURNS))
+		return 7;
+	if (!strstr(modes->no_turns_why, "'jealous'") || !strstr(modes->no_turns_why, "answers are not timed"))
+		return 8;
+	if (pinned("link_ingress") >= 0 || pinned("link_egress") >= 0)
+		return 9; /* both or none */
+	if (bpf_prog_detach(fd, type) < 0 || datapath_attach_sockops(dp, why, sizeof(why)) < 0)
+		return 10;
+	if (modes->no_turns || datapath_control(dp)->flags & SLC_F_NO_TURNS || pinned("link_egress") < 0)
+		return 11;
+	datapath_close(&dp);
+	return datapath_detach_all(pins, why, sizeof(why)) < 0 ? 12 : 0;
+}
+
+static void c79_exclusive_program_leaves_no_turns(void **state)
+{
+	static const enum bpf_attach_type types[] = {BPF_CGROUP_INET_INGRESS, BPF_CGROUP_INET_EGRESS};
+	char root[64], cgroup[128];
+	int fd = open_cgroup_root();
+
+	(void)state;
+	snprintf(root, sizeof(root), "/proc/self/fd/%d", fd);
+	snprintf(cgroup, sizeof(cgroup), "%s/test-datapath-%d", root, (int)getpid());
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+		int status, child;
+
+		assert_int_equal(mkdir(cgroup, 0755), 0);
+		child = fork();
+		if (!child) {
+			int r = start_beside_exclusive(cgroup, types[i]);
+
+			if (r)
+				fprintf(stderr, "case %zu: %d: %s, %s\n", i, r, strerror(errno), why);
+			_exit(r);
+		}
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_int_equal(rmdir(cgroup), 0);
+		assert_int_equal(clean(state), 0);
+		if (!WIFEXITED(status) || WEXITSTATUS(status))
+			fail_msg("case %zu: status %x", i, (unsigned int)status);
+	}
+	close(fd);
+}
+
 /* --- migration -------------------------------------------------------------------------------------------------------- */
 
 static void c109_other_table_size_keeps_everything(void **state)
@@ -1630,6 +1905,7 @@ int main(void)
 #define PLAIN(name) cmocka_unit_test_setup_teardown(name, clean, clean)
 #define NETWORK(name) cmocka_unit_test_setup_teardown(name, network, network_end)
 		PLAIN(opens_pins_and_closes),
+		PLAIN(build_id_is_of_all_programs),
 		PLAIN(second_instance_is_busy_and_told_the_pid),
 		NETWORK(c119_without_kernel_btf_only_the_gate_is_off),
 		PLAIN(adopts_what_is_pinned),
@@ -1658,6 +1934,9 @@ int main(void)
 		NETWORK(joins_a_dispatcher),
 		NETWORK(c104_detach_all_verifies),
 		NETWORK(c79_sockops_beside_others),
+		NETWORK(turns_are_replaced_in_place),
+		NETWORK(c104_detach_clears_the_cgroup),
+		NETWORK(c79_exclusive_program_leaves_no_turns),
 		NETWORK(c109_other_table_size_keeps_everything),
 		NETWORK(c109_pins_of_other_shapes),
 		NETWORK(c109_pins_of_abi_1_0),

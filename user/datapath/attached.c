@@ -132,5 +132,6 @@ void datapath_attached(attached_visit visit, void *arg)
 	if (cgroup2_open(&cgroup, why, sizeof(why)) < 0)
 		return; /* not mounted: nothing can be attached to it */
 	look_at_cgroup(&search, cgroup, BPF_CGROUP_SOCK_OPS);
+	look_at_cgroup(&search, cgroup, BPF_CGROUP_INET_INGRESS);
 	look_at_cgroup(&search, cgroup, BPF_CGROUP_INET_EGRESS);
 }

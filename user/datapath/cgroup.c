@@ -69,6 +69,7 @@ int cgroup2_open(int *ret_fd, char *why, size_t why_len)
 static int explain_refusal(int cgroup, enum bpf_attach_type type, const char *what, int error, char *why,
 			   size_t why_len)
 {
+	const char *lost = type == BPF_CGROUP_SOCK_OPS ? "connections are not counted" : "answers are not timed";
 	uint32_t ids[16], count = ARRAY_SIZE(ids);
 	struct bpf_prog_info info = {0};
 	uint32_t len = sizeof(info);
@@ -82,8 +83,8 @@ static int explain_refusal(int cgroup, enum bpf_attach_type type, const char *wh
 	return because(
 		error, why, why_len,
 		"attaching %s at the cgroup2 root is refused: program id %u, name '%s', was attached there without "
-		"BPF_F_ALLOW_MULTI and tolerates no other; connections are not counted",
-		what, ids[0], *info.name ? info.name : "?");
+		"BPF_F_ALLOW_MULTI and tolerates no other; %s",
+		what, ids[0], *info.name ? info.name : "?", lost);
 }
 
 static int attach_one(struct datapath *dp, int cgroup, const struct bpf_program *prog, enum bpf_attach_type type,
@@ -122,49 +123,67 @@ static void detach_one(const struct datapath *dp, const char *pin)
 	unlink(path);
 }
 
-/* Both directions or none: half of the turns would never end. Without them the connections alone are outcomes. */
-static int attach_turns(struct datapath *dp, int cgroup, char *why, size_t why_len)
+/* Outcomes of whole connections are what is left, if these are counted. */
+static void turns_off(struct datapath *dp, const char *why)
 {
+	detach_one(dp, "link_ingress");
+	detach_one(dp, "link_egress");
+	__atomic_or_fetch(&dp->control->flags, SLC_F_NO_TURNS, __ATOMIC_RELEASE);
+	dp->modes.no_turns = true;
+	snprintf(dp->modes.no_turns_why, sizeof(dp->modes.no_turns_why), "%s", why);
+}
+
+/* Both directions or none: half of the turns would never end. */
+static int attach_turns(struct datapath *dp, int cgroup)
+{
+	char why[WHY_LEN] = "";
 	int r = 0;
 
 	if (!dp->turns_skel)
-		r = because(-ENOTSUP, why, why_len, "%s", dp->modes.no_turns_why);
+		r = because(-ENOTSUP, why, sizeof(why), "%s", dp->modes.no_turns_why);
 	if (r == 0)
 		r = attach_one(dp, cgroup, dp->turns_skel->progs.slc_ingress, BPF_CGROUP_INET_INGRESS, "link_ingress",
-			       why, why_len);
+			       why, sizeof(why));
 	if (r == 0)
 		r = attach_one(dp, cgroup, dp->turns_skel->progs.slc_egress, BPF_CGROUP_INET_EGRESS, "link_egress", why,
-			       why_len);
+			       sizeof(why));
 	if (r < 0) {
-		detach_one(dp, "link_ingress");
-		detach_one(dp, "link_egress");
-		__atomic_or_fetch(&dp->control->flags, SLC_F_NO_TURNS, __ATOMIC_RELEASE);
-	} else {
-		__atomic_and_fetch(&dp->control->flags, ~SLC_F_NO_TURNS, __ATOMIC_RELEASE);
+		turns_off(dp, why);
+		return r;
 	}
-	dp->modes.no_turns = r < 0;
+	__atomic_and_fetch(&dp->control->flags, ~SLC_F_NO_TURNS, __ATOMIC_RELEASE);
+	dp->modes.no_turns = false;
+	return 0;
+}
+
+/* Turns of TCP live in what sockops keeps of a connection; those of UDP do without. */
+static int attach_all(struct datapath *dp, int cgroup, char *why, size_t why_len)
+{
+	int r;
+
+	if (attach_turns(dp, cgroup) < 0 && dp->udp)
+		return because(-ENOTSUP, why, why_len, "a UDP service needs to see its answers: %.400s",
+			       dp->modes.no_turns_why);
+	r = attach_one(dp, cgroup, dp->skel->progs.slc_sockops, BPF_CGROUP_SOCK_OPS, "link_sockops", why, why_len);
+	if (r < 0 && !dp->udp)
+		turns_off(dp, why);
 	return r;
 }
 
 int datapath_attach_sockops(struct datapath *dp, char *why, size_t why_len)
 {
 	_cleanup_fd_ int cgroup = -1;
-	char said[WHY_LEN] = "", turns[WHY_LEN] = "";
+	char said[WHY_LEN] = "";
 	int r;
 
 	if (dp->plan == PLAN_MIGRATE)
 		return because(-EBUSY, why, why_len,
 			       "tables of another layout are in force until a snapshot is applied");
 	r = cgroup2_open(&cgroup, said, sizeof(said));
-	if (r == 0 && attach_turns(dp, cgroup, turns, sizeof(turns)) < 0) {
-		memcpy(dp->modes.no_turns_why, turns, sizeof(turns));
-		if (dp->udp)
-			r = because(-ENOTSUP, said, sizeof(said), "a UDP service needs to see its answers: %.400s",
-				    turns);
-	}
-	if (r == 0)
-		r = attach_one(dp, cgroup, dp->skel->progs.slc_sockops, BPF_CGROUP_SOCK_OPS, "link_sockops", said,
-			       sizeof(said));
+	if (r < 0)
+		turns_off(dp, said);
+	else
+		r = attach_all(dp, cgroup, said, sizeof(said));
 	dp->modes.no_cgroup2 = r < 0;
 	memcpy(dp->modes.no_cgroup2_why, said, sizeof(said));
 	return r < 0 ? because(r, why, why_len, "%s", said) : 0;

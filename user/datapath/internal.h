@@ -233,6 +233,7 @@ bool kernel_takes_frags(void);
 int programs_load(struct datapath *dp, const struct datapath_options *options, char *why, size_t why_len);
 bool program_is_current(const struct datapath *dp, uint32_t prog_id, const struct bpf_program *prog);
 int programs_load_turns(struct datapath *dp, char *why, size_t why_len);
+int programs_build_id(struct datapath *dp); /* once both are loaded */
 struct sluice_bpf *programs_open(const struct datapath *dp);
 int programs_reuse_maps(const struct datapath *dp, struct bpf_object *obj);
 /* True if the program uses the map. */

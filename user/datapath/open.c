@@ -185,6 +185,9 @@ static int bring_up(struct datapath *dp, const struct datapath_options *options,
 	if (r < 0 && dp->udp)
 		return because(r, why, why_len, "a UDP service needs to see its answers: %.400s",
 			       dp->modes.no_turns_why);
+	r = programs_build_id(dp);
+	if (r < 0)
+		return because(r, why, why_len, "reading what programs were loaded: %s", strerror(-r));
 	if (dp->plan != PLAN_ADOPT) {
 		r = fill_control(dp);
 		if (r < 0)

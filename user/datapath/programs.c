@@ -63,13 +63,11 @@ static int info_of(int prog_fd, struct bpf_prog_info *info)
 	return bpf_obj_get_info_by_fd(prog_fd, info, &len);
 }
 
-/* Hash of the loaded programs' tags (SHA of their instructions): other instructions, other id. */
-static int build_id(struct datapath *dp)
+static int mix_programs(const struct sluice_bpf *skel, uint64_t *hash)
 {
-	uint64_t hash = 0xcbf29ce484222325ULL;
 	struct bpf_program *prog;
 
-	bpf_object__for_each_program(prog, dp->skel->obj)
+	bpf_object__for_each_program(prog, skel->obj)
 	{
 		struct bpf_prog_info info = {0};
 		int r;
@@ -79,8 +77,21 @@ static int build_id(struct datapath *dp)
 		r = info_of(bpf_program__fd(prog), &info);
 		if (r < 0)
 			return r;
-		hash = mix_bytes(hash, info.tag, sizeof(info.tag));
+		*hash += mix_bytes(0xcbf29ce484222325ULL, info.tag, sizeof(info.tag));
 	}
+	return 0;
+}
+
+/* Of all loaded programs' tags (SHA of their instructions), in no order: other instructions, or one more, other id. */
+int programs_build_id(struct datapath *dp)
+{
+	uint64_t hash = 0;
+	int r = mix_programs(dp->skel, &hash);
+
+	if (r == 0 && dp->turns_skel)
+		r = mix_programs(dp->turns_skel, &hash);
+	if (r < 0)
+		return r;
 	dp->modes.build_id = hash;
 	return 0;
 }
@@ -219,7 +230,7 @@ int programs_load(struct datapath *dp, const struct datapath_options *options, c
 		return because(r, why, why_len, "loading the programs: %s%s%.380s", strerror(-r),
 			       libbpf_said[0] ? ": " : "", libbpf_said);
 	dp->modes.no_btf = !gate;
-	return build_id(dp);
+	return 0;
 }
 
 int programs_load_turns(struct datapath *dp, char *why, size_t why_len)
