@@ -44,7 +44,7 @@ static void add_key(struct doctor_service *service, const struct listen_address 
 
 /* --- from the daemon ------------------------------------------------------------------------------------------- */
 
-static void take_service(struct doctor_service *service, const json_t *from)
+static void take_keys(struct doctor_service *service, const json_t *from)
 {
 	const struct schema_key *key = schema_find("services.listen");
 	uint8_t proto = strcmp(text_at(from, "protocol"), "udp") ? IPPROTO_TCP : IPPROTO_UDP;
@@ -52,10 +52,6 @@ static void take_service(struct doctor_service *service, const json_t *from)
 	char why[512];
 	size_t i;
 
-	snprintf(service->name, sizeof(service->name), "%s", text_at(from, "name"));
-	if (strcmp(text_at(from, "netns"), "host"))
-		snprintf(service->netns, sizeof(service->netns), "%s", text_at(from, "netns"));
-	service->gate = !strcmp(text_at(from, "signal"), "accept");
 	json_array_foreach(json_object_get(from, "listen"), i, text)
 	{
 		struct value value = {0};
@@ -68,7 +64,59 @@ static void take_service(struct doctor_service *service, const json_t *from)
 	}
 }
 
-static bool input_from_daemon(const struct invocation *inv, struct doctor_input *input)
+/* `from` as `service show` has it. */
+static void take_service(struct doctor_service *service, const json_t *from)
+{
+	const json_t *policy = json_object_get(from, "policy");
+
+	snprintf(service->name, sizeof(service->name), "%s", text_at(from, "name"));
+	if (strcmp(text_at(policy, "netns"), "host"))
+		snprintf(service->netns, sizeof(service->netns), "%s", text_at(policy, "netns"));
+	service->gate = json_is_object(json_object_get(policy, "accept_queue"));
+	service->reset = !strcmp(text_at(policy, "action"), "reset");
+	snprintf(service->advice, sizeof(service->advice), "%s", text_at(json_object_get(from, "breaker"), "advice"));
+	take_keys(service, from);
+}
+
+/* Removed by a reload in between: not looked at. */
+static void ask_for_service(const struct invocation *inv, const json_t *listed, struct doctor_input *input)
+{
+	char *name = http_escape(text_at(listed, "name"));
+	struct http_answer answer = {0};
+	char target[512], why[512];
+
+	if (!name)
+		return;
+	snprintf(target, sizeof(target), "/v1/services/%s", name);
+	free(name);
+	if (http_request(socket_of(inv), "GET", target, NULL, &answer, why, sizeof(why)))
+		return;
+	if (answer.status == 200)
+		take_service(&input->services[input->service_count++], answer.body);
+	http_release(&answer);
+}
+
+/* What is degraded, as `status` names it. */
+static void say_unattached(struct doctor_report *report, const json_t *status, const char *key, const char *mode,
+			   const char *todo)
+{
+	const json_t *programs = json_object_get(status, key);
+
+	if (json_is_object(programs) && !true_at(programs, "attached"))
+		doctor_say(report, DOCTOR_WARN, mode, NULL, todo, "%s", text_at(programs, "why"));
+}
+
+static void say_modes(struct doctor_report *report, const json_t *status)
+{
+	static const char todo[] = "detach that program or attach it as one of several (bpftool cgroup tree shows "
+				   "them), then restart sluiced";
+
+	say_unattached(report, status, "sockops", "no_sockops", todo);
+	if (true_at(json_object_get(status, "sockops"), "attached"))
+		say_unattached(report, status, "turns", "no_turns", todo);
+}
+
+static bool input_from_daemon(const struct invocation *inv, struct doctor_input *input, struct doctor_report *report)
 {
 	const json_t *interfaces, *services, *item;
 	struct http_answer answer = {0};
@@ -85,7 +133,8 @@ static bool input_from_daemon(const struct invocation *inv, struct doctor_input 
 	if (made) {
 		json_array_foreach(interfaces, i, item)
 			snprintf(input->interfaces[input->interface_count++], IF_NAMESIZE, "%s", text_at(item, "name"));
-		json_array_foreach(services, i, item) take_service(&input->services[input->service_count++], item);
+		json_array_foreach(services, i, item) ask_for_service(inv, item, input);
+		say_modes(report, answer.body);
 	}
 	http_release(&answer);
 	return made;
@@ -191,7 +240,7 @@ int run_doctor(const struct invocation *inv)
 	int status = STATUS_REFUSED;
 
 	/* --config is a wish to look at that file: the daemon is not asked. */
-	if (inv->values[OPT_config] || !input_from_daemon(inv, &input)) {
+	if (inv->values[OPT_config] || !input_from_daemon(inv, &input, &reports[0])) {
 		if (!config_load(path, &config, &diag) && !input_from_config(config, &input))
 			input.service_count = input.interface_count = 0;
 		say_config(&reports[0], &diag, path, inv->values[OPT_config] != NULL);

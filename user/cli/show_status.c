@@ -163,6 +163,15 @@ static void print_config(const struct invocation *inv, const json_t *config)
 	}
 }
 
+static void print_unattached(const struct invocation *inv, const json_t *programs, const char *title)
+{
+	if (!json_is_object(programs) || true_at(programs, "attached"))
+		return;
+	print_painted(inv, PAINT_YELLOW, title);
+	print_safe(stdout, text_at(programs, "why"), 512);
+	putchar('\n');
+}
+
 static void print_modes(const struct invocation *inv, const json_t *answer)
 {
 	const json_t *modes = json_object_get(answer, "modes"), *sockops = json_object_get(answer, "sockops"), *mode;
@@ -178,11 +187,11 @@ static void print_modes(const struct invocation *inv, const json_t *answer)
 		print_safe(stdout, json_string_value(mode) ? json_string_value(mode) : "", 512);
 		putchar('\n');
 	}
-	if (json_is_object(sockops) && !true_at(sockops, "attached")) {
-		print_painted(inv, PAINT_YELLOW, "sockops     not attached: connections are not counted: ");
-		print_safe(stdout, text_at(sockops, "why"), 512);
-		putchar('\n');
-	}
+	print_unattached(inv, sockops, "sockops     not attached: connections are not counted: ");
+	/* Without sockops the reason is the same. */
+	if (true_at(sockops, "attached"))
+		print_unattached(inv, json_object_get(answer, "turns"),
+				 "turns       not attached: answers are not timed: ");
 }
 
 void show_status(const struct invocation *inv, const json_t *answer)

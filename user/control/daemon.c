@@ -264,6 +264,8 @@ static void attach_sockops(struct daemon *d)
 	d->sockops = datapath_attach_sockops(d->dp, d->sockops_why, sizeof(d->sockops_why)) == 0;
 	if (!d->sockops)
 		log_warning("no_sockops: %s", d->sockops_why);
+	else if (datapath_modes(d->dp)->no_turns)
+		log_warning("no_turns: %s", datapath_modes(d->dp)->no_turns_why);
 }
 
 static int start(struct daemon *d, struct config **config, char *why, size_t why_len)

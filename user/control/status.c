@@ -426,12 +426,12 @@ json_t *status_json(struct daemon *d, uint64_t now_ns)
 {
 	const struct slc_control *control = datapath_control(d->dp);
 	uint64_t until_ns = __atomic_load_n(&control->lease_until_ns, __ATOMIC_RELAXED);
-	const char *why = datapath_modes(d->dp)->no_cgroup2 ? datapath_modes(d->dp)->no_cgroup2_why : d->sockops_why;
+	const struct datapath_modes *modes = datapath_modes(d->dp);
+	const char *why = modes->no_cgroup2 ? modes->no_cgroup2_why : d->sockops_why;
 	json_t *json = json_object();
 
 	json_object_set_new(json, "version", json_string(SLUICE_VERSION));
-	json_object_set_new(json, "build_id",
-			    json_sprintf("%016llx", (unsigned long long)datapath_modes(d->dp)->build_id));
+	json_object_set_new(json, "build_id", json_sprintf("%016llx", (unsigned long long)modes->build_id));
 	json_object_set_new(json, "abi",
 			    json_pack("{s:I, s:I}", "major", (json_int_t)control->abi_major, "minor",
 				      (json_int_t)control->abi_minor));
@@ -446,6 +446,9 @@ json_t *status_json(struct daemon *d, uint64_t now_ns)
 	json_object_set_new(
 		json, "sockops",
 		json_pack("{s:b, s:o}", "attached", d->sockops, "why", why[0] ? text_json(why) : json_null()));
+	json_object_set_new(json, "turns",
+			    json_pack("{s:b, s:o}", "attached", !modes->no_turns, "why",
+				      modes->no_turns ? text_json(modes->no_turns_why) : json_null()));
 	json_object_set_new(json, "services", status_services(d, now_ns));
 	return json;
 }
