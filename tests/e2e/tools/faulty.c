@@ -178,7 +178,7 @@ static struct {
 		uint64_t delay_ms;
 	} * ring;
 	size_t head, tail; /* of CONNECTIONS_MAX */
-	uint64_t free_ns; /* the worker is free again */
+	uint64_t each_ns, free_ns; /* what one takes; when the next may begin */
 } work;
 
 static void work_add(struct connection *connection, uint64_t delay_ms)
@@ -203,7 +203,7 @@ static void work_on(uint64_t now)
 		/* Back to back the schedule is absolute, so oversleeping costs no capacity. */
 		if (work.free_ns + 10 * NS_PER_MS < now)
 			work.free_ns = now;
-		work.free_ns += NS_PER_S / options.capacity;
+		work.free_ns += work.each_ns;
 		set_timer(connection, work.free_ns + next.delay_ms * NS_PER_MS);
 	}
 }
@@ -440,6 +440,7 @@ int main(int argc, char **argv)
 	tool_signals();
 	tool_open_files();
 	srand48((long)options.seed);
+	work.each_ns = options.capacity ? NS_PER_S / options.capacity : 0;
 	poller = epoll_create1(EPOLL_CLOEXEC);
 	epoll_ctl(poller, EPOLL_CTL_ADD, STDIN_FILENO, &orders);
 	listener_update();
