@@ -1182,3 +1182,32 @@ def test_dual_stack_service_is_seen_by_both_families(lab):
     assert admitted(lab)
     assert admitted(lab, source="2001:db8:c::1", to=(SERVICE_V6, PORT))
     assert detail(sluice)["admitted"] == 2
+
+
+def test_a_ramp_goes_on_after_kill_and_restart(lab):
+    """A restart while the load comes back in steps must not let all of it in at once."""
+    faulty = lab.faulty(TO)
+    ramp = {"from": "10%", "step": "10%", "every": "4s"}
+    breaker = {"mode": "enforce", "open": {"base": "500ms", "cap": "1s", "jitter": "none"}, "ramp": ramp}
+    keys = {"source": {"rate": "1000/s", "burst": 1000}, "slow_after": "200ms", "timeout": "1s", "breaker": breaker}
+    sluice = lab.sluice(config(keys, known={"turns": 3, "over": "1s"}))
+    running = lab.clients(TO, "good=198.18.0.1/40@5", seconds=28)
+    time.sleep(11)
+    faulty.order("reset")
+    wait_for(lambda: sluice.breaker()["state"] == "open", "open", 5)
+    faulty.order("ok")
+    before = wait_for(lambda: sluice.breaker()["ramp"], "ramps up", 8)
+    assert before["rate"] == pytest.approx(20, rel=0.2)
+    before = wait_for(lambda: (r := sluice.breaker()["ramp"])["share"] > 0.15 and r, "its second step", 6)
+    time.sleep(0.3)  # the journal is written in the background
+    sluice.stop(signal.SIGKILL)
+    sluice.start()
+    after = sluice.breaker()["ramp"]
+    first = sum(sluice.detail()["admitted_by_class"].values())
+    time.sleep(1)
+    count = sum(sluice.detail()["admitted_by_class"].values()) - first
+    running.stop()
+    print(before, after, count)
+    assert after and after["share"] == before["share"] and after["rate"] == pytest.approx(before["rate"])
+    assert count <= 2 * after["rate"] + 10  # of 200/s that ask
+    assert "its ramp goes on" in sluice.log()

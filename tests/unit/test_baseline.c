@@ -19,7 +19,8 @@
 static struct service {
 	struct baseline baseline;
 	struct baseline_watch watch;
-	uint64_t now_ns, answered;
+	uint64_t now_ns, answered, connected;
+	unsigned int answers_each; /* per connection; 0: connections are older than all this */
 	struct tally tally;
 	bool disturbed;
 	struct slc_dist kernel;
@@ -47,6 +48,7 @@ static void tick(unsigned int answers, uint64_t ns)
 		service.kernel.sum_ns += took;
 	}
 	service.answered += answers;
+	service.connected += service.answers_each ? answers / service.answers_each : 0;
 	dist_window_take(service.window, &service.kernel, service.now_ns);
 	dist_window_sum(service.window, service.now_ns, &latency);
 	struct baseline_input input = {
@@ -55,6 +57,7 @@ static void tick(unsigned int answers, uint64_t ns)
 		.tally = &service.tally,
 		.failure_rate = 5000,
 		.answered = service.answered,
+		.connected = service.connected,
 		.latency = &latency,
 	};
 	baseline_tick(&service.baseline, &service.watch, &input);
@@ -106,6 +109,58 @@ static void slow_to_learn(void **state)
 	assert_near(b->p95_ns, 87 * MS, .05);
 	assert_near(b->p99_ns, 119 * MS, .03);
 	assert_near(b->rate, 100, .01);
+}
+
+/* Kept alive: connections are learned apart from answers, and where none is new what is known stays. */
+static void connections_are_no_answers(void **state)
+{
+	const struct baseline *b = &service.baseline;
+
+	(void)state;
+	start();
+	tick(20, 40 * MS); /* begins the first stretch: those below are whole ones */
+	run(20, 200, 40 * MS);
+	assert_near(b->rate, 200, .01);
+	assert_false(b->has_connections);
+	service.answers_each = 10;
+	run(40, 200, 40 * MS);
+	assert_true(b->has_connections);
+	assert_near(b->connections, 20, .01);
+	assert_near(b->rate, 200, .01);
+	service.answers_each = 0;
+	run(60, 100, 40 * MS);
+	assert_near(b->connections, 20, .01);
+	assert_near(b->rate, 100, .01);
+	/* A counter that fell is of another life. */
+	service.answers_each = 5;
+	run(8, 100, 40 * MS);
+	service.connected = 0;
+	run(9, 100, 40 * MS);
+	assert_near(b->connections, 20, .01);
+}
+
+/* Those without an answer yet, as of a service whose turns are not seen, are learned too; the first at once. */
+static void connections_alone(void **state)
+{
+	const struct baseline *b = &service.baseline;
+
+	(void)state;
+	start();
+	for (int i = 0; i < 110; i++) {
+		service.connected += 5;
+		tick(0, 1);
+	}
+	assert_true(b->has_connections);
+	assert_near(b->connections, 50, .02);
+	assert_false(b->has_rate || b->windows);
+	/* Busier and busier, and then ill: the last stretch is not in force. */
+	for (int i = 0; i < 110; i++) {
+		service.connected += 50;
+		tick(0, 1);
+	}
+	service.disturbed = true;
+	tick(0, 1);
+	assert_near(b->connections, 50, .02);
 }
 
 static void disturbed(void)
@@ -270,6 +325,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_healthy_service),
 		cmocka_unit_test(slow_to_learn),
+		cmocka_unit_test(connections_are_no_answers),
+		cmocka_unit_test(connections_alone),
 		cmocka_unit_test(nothing_is_learned_while_it_is_not_well),
 		cmocka_unit_test(a_start_inside_a_storm_learns_nothing),
 		cmocka_unit_test(one_disturbed_tick_in_each_stretch),

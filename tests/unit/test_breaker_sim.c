@@ -164,8 +164,8 @@ static void disturb(struct world *world)
 		world->sim.input.owed = dice(100);
 		world->sim.baseline.has_p99 = dice(2);
 		world->sim.baseline.p99_ns = dice(3000) * MS;
-		world->sim.baseline.has_rate = dice(2);
-		world->sim.baseline.rate = dice(300);
+		world->sim.baseline.has_connections = dice(2);
+		world->sim.baseline.connections = dice(300);
 		world->sim.baseline.windows = dice(2);
 		world->sim.baseline.p95_ns = dice(1000) * MS;
 		break;

@@ -191,13 +191,16 @@ static void a_dependency_holds_probes_for_four_caps_at_most(void **state)
 
 /* --- what is learned while healthy -------------------------------------------------------------------------------------- */
 
+/* `rate` new connections a second, each with five answers. */
 static void healthy_before(struct sim *sim, double rate, uint64_t p99_ns)
 {
 	sim->baseline = (struct baseline){
 		.windows = 6,
 		.p95_ns = 20 * MS,
 		.has_rate = true,
-		.rate = rate,
+		.rate = 5 * rate,
+		.has_connections = true,
+		.connections = rate,
 		.has_p99 = true,
 		.p99_ns = p99_ns,
 	};
@@ -284,6 +287,78 @@ static void test_c98_the_ramp_waits_while_failures_are_half_the_threshold(void *
 	sim_end(&sim);
 }
 
+/* Answers alone do not tell how many connections a service can take: the ramp is in the unit of the total bucket. */
+static void no_ramp_of_answers_alone(void **state)
+{
+	struct breaker_config config = sim_config();
+	struct sim sim;
+
+	(void)state;
+	sim_begin(&sim, &config);
+	sim.baseline = (struct baseline){.has_rate = true, .rate = 200};
+	sim_tick(&sim, 0, 200);
+	reopen(&sim, (struct probe_view){.succeeded = 3});
+	assert_int_equal(sim.breaker.state, BREAKER_closed);
+	assert_false(sim.decision.ramp);
+	assert_false(sim.decision.has_floor);
+	sim_end(&sim);
+}
+
+/* The controller died in the third step. */
+static void restart(struct sim *sim, const struct breaker_config *config, unsigned int steps, uint64_t step_at_ns)
+{
+	const struct baseline learned = sim->baseline;
+	uint64_t now_ns = sim->input.now_ns;
+
+	sim_end(sim);
+	sim_begin(sim, config);
+	sim->input.now_ns = now_ns;
+	sim->baseline = learned;
+	breaker_learn(&sim->breaker, &sim->baseline);
+	breaker_restore(&sim->breaker, BREAKER_closed, 0, 0, now_ns);
+	breaker_restore_ramp(&sim->breaker, steps, step_at_ns, now_ns);
+}
+
+static void test_c98_a_ramp_goes_on_after_a_restart(void **state)
+{
+	struct breaker_config config = sim_config();
+	struct sim sim;
+	uint64_t step_at;
+
+	(void)state;
+	begin_ramp(&sim, &config);
+	for (int tick = 0; tick < 25; tick++)
+		sim_tick(&sim, 2, 0);
+	assert_int_equal(sim.breaker.ramp_steps, 2);
+	step_at = sim.breaker.ramp_at_ns;
+	restart(&sim, &config, 2, step_at);
+	while (sim.input.now_ns + TICK < step_at) {
+		sim_tick(&sim, 2, 0);
+		assert_true(sim.decision.ramp);
+		assert_true(fabs(sim.decision.ramp_rate - 60) < 0.001);
+	}
+	sim_tick(&sim, 2, 0);
+	assert_true(fabs(sim.decision.ramp_rate - 80) < 0.001);
+	/* A clock that was set does not hold it for ever: one step's time at most. */
+	restart(&sim, &config, 2, sim.input.now_ns + 3600 * S);
+	assert_int_equal(sim.breaker.ramp_at_ns, sim.input.now_ns + config.ramp_every_ns);
+	/* Long ago: it goes on where it was, and by steps. */
+	restart(&sim, &config, 2, 0);
+	sim_tick(&sim, 2, 0);
+	assert_true(fabs(sim.decision.ramp_rate - 80) < 0.001);
+	/* Steps of a file that had smaller ones: over. */
+	restart(&sim, &config, 9, 0);
+	assert_false(sim.breaker.ramping);
+	/* Only a closed one ramps up, and only one that enforces. */
+	breaker_restore(&sim.breaker, BREAKER_open, 0, sim.input.now_ns + S, sim.input.now_ns);
+	breaker_restore_ramp(&sim.breaker, 2, 0, sim.input.now_ns);
+	assert_false(sim.breaker.ramping);
+	config.enforce = false;
+	restart(&sim, &config, 2, 0);
+	assert_false(sim.breaker.ramping);
+	sim_end(&sim);
+}
+
 static void no_ramp_without_a_healthy_rate(void **state)
 {
 	struct breaker_config config = sim_config();
@@ -355,6 +430,8 @@ int main(void)
 		cmocka_unit_test(what_was_learned_is_used),
 		cmocka_unit_test(test_c98_load_returns_by_steps),
 		cmocka_unit_test(test_c98_the_ramp_waits_while_failures_are_half_the_threshold),
+		cmocka_unit_test(no_ramp_of_answers_alone),
+		cmocka_unit_test(test_c98_a_ramp_goes_on_after_a_restart),
 		cmocka_unit_test(no_ramp_without_a_healthy_rate),
 		cmocka_unit_test(test_c98_a_cold_service_is_not_knocked_over),
 	};

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <sqlite3.h>
 
 #include "user/control/clock.h"
 #include "user/control/journal.h"
@@ -193,7 +194,9 @@ static void breakers_outlive_the_daemon(void **state)
 				      .has_base = true,
 				      .base_ns = 0,
 				      .has_rate = true,
-				      .rate = 200};
+				      .rate = 200,
+				      .has_connections = true,
+				      .connections = 12.5};
 	struct journal_breaker db = {.service = "db", .state = "closed", .rule = "none", .tripped_by = "none"};
 	struct journal_breaker rows[] = {web, db}, found[2] = {0};
 	struct journal *journal;
@@ -201,6 +204,9 @@ static void breakers_outlive_the_daemon(void **state)
 
 	(void)state;
 	db.since = db.open_until = moment_at(clock_ns());
+	db.has_ramp = true;
+	db.ramp_steps = 4;
+	db.ramp_at = moment_at(clock_ns() + NS_PER_S);
 	rows[1] = db;
 	journal = open_journal(&reset);
 	rows[0].openings = 1;
@@ -212,7 +218,10 @@ static void breakers_outlive_the_daemon(void **state)
 	assert_int_equal(journal_breakers(journal, take_breaker, found), 0);
 	journal_close(&journal);
 	assert_string_equal(found[0].service, "db");
-	assert_false(found[0].has_base || found[0].has_p99 || found[0].has_rate);
+	assert_false(found[0].has_base || found[0].has_p99 || found[0].has_rate || found[0].has_connections);
+	assert_true(found[0].has_ramp);
+	assert_int_equal(found[0].ramp_steps, 4);
+	assert_int_equal(moment_here(&found[0].ramp_at), db.ramp_at.mono_ns);
 	assert_string_equal(found[1].state, "open");
 	assert_string_equal(found[1].rule, "fast");
 	assert_int_equal(found[1].generation, 4000000000u);
@@ -221,6 +230,48 @@ static void breakers_outlive_the_daemon(void **state)
 	assert_true(found[1].has_base && found[1].base_ns == 0);
 	assert_false(found[1].has_p99);
 	assert_true(found[1].has_rate && found[1].rate == 200);
+	assert_true(found[1].has_connections && found[1].connections == 12.5);
+	assert_false(found[1].has_ramp);
+}
+
+/* A file of the version before, with a breaker in it, is taken over with what it does not know left out. */
+static void a_journal_of_the_version_before(void **state)
+{
+	static const char old[] = "CREATE TABLE breakers(service TEXT PRIMARY KEY, state TEXT NOT NULL,"
+				  " rule TEXT NOT NULL, tripped_by TEXT NOT NULL, generation INTEGER NOT NULL,"
+				  " openings INTEGER NOT NULL, since_wall_ms INTEGER NOT NULL,"
+				  " since_mono_ns INTEGER NOT NULL, until_wall_ms INTEGER NOT NULL,"
+				  " until_mono_ns INTEGER NOT NULL, boot TEXT NOT NULL, base_ns INTEGER,"
+				  " p99_ns INTEGER, rate REAL) WITHOUT ROWID;"
+				  "INSERT INTO breakers VALUES('web', 'open', 'fast', 'fast', 7, 1, 0, 0, 0, 0, 'b',"
+				  " NULL, 30000000, 200.0);"
+				  "PRAGMA user_version = 1;";
+	struct journal_breaker found[2] = {0}, row;
+	struct journal *journal;
+	char path[300];
+	sqlite3 *db;
+	int reset;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/journal.db", directory);
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, old, NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+	for (int start = 0; start < 2; start++) {
+		memset(found, 0, sizeof(found));
+		journal = open_journal(&reset);
+		assert_int_equal(reset, 0);
+		assert_int_equal(journal_breakers(journal, take_breaker, found), 0);
+		assert_string_equal(found[1].service, "web");
+		assert_int_equal(found[1].generation, 7);
+		assert_true(found[1].has_rate && found[1].rate == 200);
+		assert_int_equal(found[1].has_connections, start);
+		assert_int_equal(found[1].has_ramp, start);
+		row = found[1];
+		row.has_connections = row.has_ramp = true;
+		assert_int_equal(journal_breakers_write(journal, &row, 1), 0);
+		journal_close(&journal);
+	}
 }
 
 /* Within a boot the monotonic deadline holds, whatever became of the wall clock; after it the wall time does. */
@@ -291,6 +342,7 @@ int main(void)
 		cmocka_unit_test(unusable_directory_is_said),
 		cmocka_unit_test_setup_teardown(known_are_put_and_dropped, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(breakers_outlive_the_daemon, make_directory, remove_directory),
+		cmocka_unit_test_setup_teardown(a_journal_of_the_version_before, make_directory, remove_directory),
 		cmocka_unit_test(deadlines_of_two_boots),
 		cmocka_unit_test(c136_labels_are_escaped),
 		cmocka_unit_test(messages_are_cut_at_characters),

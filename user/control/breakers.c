@@ -12,6 +12,7 @@
 #include "user/control/figures_json.h"
 #include "user/control/log.h"
 #include "user/control/overrides.h"
+#include "user/decide/breaker_time.h"
 
 #define LOST_MIN_NS NS_PER_S /* a handshake that is not over after this, and 3 x H, is lost */
 #define LOST_HANDSHAKES 3
@@ -57,6 +58,8 @@ static void restore_learned(struct service *service, const struct journal_breake
 		.p99_ns = row->p99_ns,
 		.has_rate = row->has_rate,
 		.rate = row->rate,
+		.has_connections = row->has_connections,
+		.connections = row->connections,
 	};
 	breaker_learn(&service->breaker, &service->baseline);
 	if (tripped_by > 0)
@@ -65,7 +68,7 @@ static void restore_learned(struct service *service, const struct journal_breake
 
 /*
  * The journal is written just after the push: killed between the two, only the maps know. Then the deadline is lost; an
- * open breaker goes on for one opening.
+ * open breaker goes on for one opening, a ramp begins anew.
  */
 static void restore_from_half(struct breaker *breaker, const struct slc_decision_half *half, uint64_t now_ns)
 {
@@ -74,6 +77,8 @@ static void restore_from_half(struct breaker *breaker, const struct slc_decision
 								   : BREAKER_closed;
 
 	breaker_restore(breaker, state, 0, now_ns + breaker->config.open_base_ns, now_ns);
+	if (half->flags & SLC_D_RAMP)
+		breaker_restore_ramp(breaker, 0, now_ns + breaker->config.ramp_every_ns, now_ns);
 }
 
 static void restore_from_row(struct breaker *breaker, const struct journal_breaker *row, uint64_t now_ns)
@@ -86,6 +91,8 @@ static void restore_from_row(struct breaker *breaker, const struct journal_break
 		breaker->rule = rule;
 	if (state >= 0)
 		breaker_restore(breaker, state, row->openings, moment_here(&row->open_until), now_ns);
+	if (row->has_ramp)
+		breaker_restore_ramp(breaker, row->ramp_steps, moment_here(&row->ramp_at), now_ns);
 }
 
 static void restore(struct daemon *d, struct service *service, const struct slc_decision_half *half, uint64_t now_ns)
@@ -107,6 +114,8 @@ static void restore(struct daemon *d, struct service *service, const struct slc_
 	if (breaker->state != BREAKER_closed)
 		log_info("breaker of %s: %s goes on, generation %u", find.name, breaker_state_names[breaker->state],
 			 breaker->generation);
+	else if (breaker->ramping)
+		log_info("breaker of %s: its ramp goes on at %.0f/s", find.name, breaker_ramp_rate(breaker));
 }
 
 int breakers_new(struct daemon *d, struct service *service, uint64_t now_ns)
@@ -207,7 +216,7 @@ static bool mark_passed(const struct service *service)
 }
 
 /* What a healthy service is like is learned while this one is. */
-static void watch_wellness(struct service *service, const struct slc_signals *map, uint64_t now_ns)
+static void watch_wellness(struct service *service, const struct slc_signals *map, uint64_t connected, uint64_t now_ns)
 {
 	uint64_t refusals = count_refusals(&service->counters);
 	struct dist_counts latency;
@@ -219,6 +228,7 @@ static void watch_wellness(struct service *service, const struct slc_signals *ma
 		.tally = &tally,
 		.failure_rate = service->config->breaker.failure_rate,
 		.answered = signals_filed(map, ANSWERS),
+		.connected = connected,
 		.latency = &latency,
 	};
 
@@ -239,8 +249,8 @@ static void weigh_pressure(struct service *service, const struct slc_signals *ma
 		.answered = signals_filed(map, 1u << SLC_OUT_answered | 1u << SLC_OUT_slow | 1u << SLC_OUT_late),
 		.failed = signals_filed(map, 1u << SLC_OUT_closed_unanswered | 1u << SLC_OUT_http_5xx),
 		.slow_after_ns = service->config->slow_after_ns,
-		.has_healthy_rate = service->breaker.has_healthy_rate,
-		.healthy_rate = service->breaker.healthy_rate,
+		.has_healthy_rate = service->baseline.has_rate,
+		.healthy_rate = service->baseline.rate,
 	};
 
 	closed = __atomic_load_n(&map->closed, __ATOMIC_RELAXED);
@@ -290,7 +300,9 @@ static void sense(struct daemon *d, struct service *service, uint64_t now_ns)
 	service->drops = 0;
 	signals_take(&service->signals, map, datapath_measure(d->dp, service->policy.state), &facts,
 		     service->breaker.generation, &service->sample);
-	watch_wellness(service, map, now_ns);
+	/* In the unit of the total bucket, less what never became a connection: spoofed SYNs are no load. */
+	if (newest)
+		watch_wellness(service, map, tcp && d->sockops ? facts.established : facts.admitted, now_ns);
 	weigh_authority(service, map, now_ns);
 	weigh_pressure(service, map, now_ns);
 }
@@ -460,6 +472,9 @@ static void note_event(struct daemon *d, struct service *service, const struct o
 void breakers_decide(struct daemon *d, struct service *service, uint64_t now_ns, struct slc_decision_half *half)
 {
 	const struct override *order = overrides_find(d, OVERRIDE_breaker, service->policy.name);
+	const struct breaker *breaker = &service->breaker;
+	const unsigned int steps = breaker->ramp_steps;
+	const bool ramping = breaker->ramping;
 	struct breaker_event events[BREAKER_EVENTS_MAX];
 	struct breaker_decision decision;
 	struct breaker_input input;
@@ -469,6 +484,7 @@ void breakers_decide(struct daemon *d, struct service *service, uint64_t now_ns,
 	count = breaker_tick(&service->breaker, &input, events, &decision);
 	for (unsigned int i = 0; i < count; i++)
 		note_event(d, service, order, &events[i]);
+	service->unsaved |= breaker->ramping != ramping || breaker->ramp_steps != steps;
 	if (count)
 		signals_rebase(&service->signals, datapath_signals(d->dp, service->policy.state),
 			       service->breaker.generation, now_ns);
@@ -546,8 +562,13 @@ static void fill_row(const struct service *service, struct journal_breaker *row)
 		.base_ns = breaker->learned_base_ns,
 		.has_p99 = breaker->has_healthy_p99,
 		.p99_ns = breaker->healthy_p99_ns,
-		.has_rate = breaker->has_healthy_rate,
-		.rate = breaker->healthy_rate,
+		.has_rate = service->baseline.has_rate,
+		.rate = service->baseline.rate,
+		.has_connections = service->baseline.has_connections,
+		.connections = service->baseline.connections,
+		.has_ramp = breaker->ramping,
+		.ramp_steps = breaker->ramp_steps,
+		.ramp_at = moment_at(breaker->ramp_at_ns),
 	};
 	memcpy(row->service, service->policy.name, sizeof(row->service));
 	snprintf(row->state, sizeof(row->state), "%s", breaker_state_names[breaker->state]);

@@ -8,7 +8,9 @@
 #include "user/control/scope.h"
 #include "user/directories.h"
 
-#define FORMAT 1
+#define FORMAT 2 /* since 1: what breakers_more lists */
+#define TEXT_OF(macro) TEXT_OF_(macro)
+#define TEXT_OF_(value) #value
 
 struct journal {
 	sqlite3 *orders;
@@ -33,8 +35,17 @@ static const char schema[] = "PRAGMA journal_mode = WAL;"
 			     " tripped_by TEXT NOT NULL, generation INTEGER NOT NULL, openings INTEGER NOT NULL,"
 			     " since_wall_ms INTEGER NOT NULL, since_mono_ns INTEGER NOT NULL,"
 			     " until_wall_ms INTEGER NOT NULL, until_mono_ns INTEGER NOT NULL, boot TEXT NOT NULL,"
-			     " base_ns INTEGER, p99_ns INTEGER, rate REAL) WITHOUT ROWID;"
-			     "PRAGMA user_version = 1;";
+			     " base_ns INTEGER, p99_ns INTEGER, rate REAL) WITHOUT ROWID;";
+
+/* Columns that an older file does not have. */
+static const struct {
+	const char *name, *add;
+} breakers_more[] = {
+	{"connections", "ALTER TABLE breakers ADD COLUMN connections REAL"},
+	{"ramp_steps", "ALTER TABLE breakers ADD COLUMN ramp_steps INTEGER"},
+	{"ramp_wall_ms", "ALTER TABLE breakers ADD COLUMN ramp_wall_ms INTEGER"},
+	{"ramp_mono_ns", "ALTER TABLE breakers ADD COLUMN ramp_mono_ns INTEGER"},
+};
 
 static int error_of(int rc)
 {
@@ -70,6 +81,18 @@ static int read_format(void *arg, int columns, char **values, char **names)
 	return 0;
 }
 
+static int add_columns(sqlite3 *db)
+{
+	int rc = SQLITE_OK;
+
+	for (size_t i = 0; i < sizeof(breakers_more) / sizeof(breakers_more[0]) && rc == SQLITE_OK; i++) {
+		if (sqlite3_table_column_metadata(db, NULL, "breakers", breakers_more[i].name, NULL, NULL, NULL, NULL,
+						  NULL) != SQLITE_OK)
+			rc = sqlite3_exec(db, breakers_more[i].add, NULL, NULL, NULL);
+	}
+	return rc;
+}
+
 static int open_one(const char *path, sqlite3 **ret_db)
 {
 	sqlite3 *db = NULL;
@@ -86,6 +109,10 @@ static int open_one(const char *path, sqlite3 **ret_db)
 	}
 	if (rc == SQLITE_OK)
 		rc = sqlite3_exec(db, schema, NULL, NULL, NULL);
+	if (rc == SQLITE_OK)
+		rc = add_columns(db);
+	if (rc == SQLITE_OK && format < FORMAT)
+		rc = sqlite3_exec(db, "PRAGMA user_version = " TEXT_OF(FORMAT), NULL, NULL, NULL);
 	if (rc != SQLITE_OK) {
 		sqlite3_close(db);
 		return error_of(rc);
@@ -321,12 +348,21 @@ int journal_knowns(struct journal *journal, void (*visit)(const struct journal_k
 
 /* --- breakers ----------------------------------------------------------------------------------------------------- */
 
-static void bind_learned(sqlite3_stmt *stmt, int column, bool has, uint64_t value)
+#define BREAKER_COLUMNS                                                                                        \
+	"service, state, rule, tripped_by, generation, openings, since_wall_ms, since_mono_ns, until_wall_ms," \
+	" until_mono_ns, boot, base_ns, p99_ns, rate, connections, ramp_steps, ramp_wall_ms, ramp_mono_ns"
+
+/* What is not bound is NULL. */
+static void bind_learned(sqlite3_stmt *stmt, const struct journal_breaker *row)
 {
-	if (has)
-		sqlite3_bind_int64(stmt, column, (int64_t)value);
-	else
-		sqlite3_bind_null(stmt, column);
+	if (row->has_base)
+		sqlite3_bind_int64(stmt, 12, (int64_t)row->base_ns);
+	if (row->has_p99)
+		sqlite3_bind_int64(stmt, 13, (int64_t)row->p99_ns);
+	if (row->has_rate)
+		sqlite3_bind_double(stmt, 14, row->rate);
+	if (row->has_connections)
+		sqlite3_bind_double(stmt, 15, row->connections);
 }
 
 static int breaker_one(sqlite3_stmt *stmt, const struct journal_breaker *row)
@@ -342,14 +378,14 @@ static int breaker_one(sqlite3_stmt *stmt, const struct journal_breaker *row)
 	bind_moment(stmt, 7, 8, &row->since);
 	bind_moment(stmt, 9, 10, &row->open_until);
 	sqlite3_bind_text(stmt, 11, row->since.boot, -1, SQLITE_STATIC);
-	bind_learned(stmt, 12, row->has_base, row->base_ns);
-	bind_learned(stmt, 13, row->has_p99, row->p99_ns);
-	if (row->has_rate)
-		sqlite3_bind_double(stmt, 14, row->rate);
-	else
-		sqlite3_bind_null(stmt, 14);
+	bind_learned(stmt, row);
+	if (row->has_ramp) {
+		sqlite3_bind_int64(stmt, 16, row->ramp_steps);
+		bind_moment(stmt, 17, 18, &row->ramp_at);
+	}
 	rc = sqlite3_step(stmt);
 	sqlite3_reset(stmt);
+	sqlite3_clear_bindings(stmt);
 	return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
@@ -357,8 +393,10 @@ int journal_breakers_write(struct journal *journal, const struct journal_breaker
 {
 	sqlite3 *db = journal->breakers;
 	sqlite3_stmt *put = NULL;
-	int rc = sqlite3_prepare_v2(
-		db, "INSERT OR REPLACE INTO breakers VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", -1, &put, NULL);
+	int rc = sqlite3_prepare_v2(db,
+				    "INSERT OR REPLACE INTO breakers(" BREAKER_COLUMNS ")"
+				    " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+				    -1, &put, NULL);
 
 	if (rc == SQLITE_OK)
 		rc = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
@@ -382,11 +420,7 @@ static void column_name(sqlite3_stmt *stmt, int column, char *buf, size_t len)
 int journal_breakers(struct journal *journal, void (*visit)(const struct journal_breaker *row, void *arg), void *arg)
 {
 	sqlite3_stmt *stmt = NULL;
-	int rc = sqlite3_prepare_v2(journal->breakers,
-				    "SELECT service, state, rule, tripped_by, generation, openings, since_wall_ms,"
-				    " since_mono_ns, until_wall_ms, until_mono_ns, boot, base_ns, p99_ns, rate"
-				    " FROM breakers",
-				    -1, &stmt, NULL);
+	int rc = sqlite3_prepare_v2(journal->breakers, "SELECT " BREAKER_COLUMNS " FROM breakers", -1, &stmt, NULL);
 
 	while (rc == SQLITE_OK || rc == SQLITE_ROW) {
 		struct journal_breaker row = {0};
@@ -408,6 +442,11 @@ int journal_breakers(struct journal *journal, void (*visit)(const struct journal
 		row.p99_ns = sqlite3_column_int64(stmt, 12);
 		row.has_rate = sqlite3_column_type(stmt, 13) == SQLITE_FLOAT;
 		row.rate = sqlite3_column_double(stmt, 13);
+		row.has_connections = sqlite3_column_type(stmt, 14) == SQLITE_FLOAT;
+		row.connections = sqlite3_column_double(stmt, 14);
+		row.has_ramp = sqlite3_column_type(stmt, 15) == SQLITE_INTEGER;
+		row.ramp_steps = sqlite3_column_int64(stmt, 15);
+		row.ramp_at = column_moment(stmt, 16, 17, 10);
 		visit(&row, arg);
 	}
 	sqlite3_finalize(stmt);

@@ -51,9 +51,12 @@ struct journal_breaker {
 	char state[16], rule[20], tripped_by[20]; /* by name: numbers may change with the version */
 	uint32_t generation, openings;
 	struct moment since, open_until;
-	bool has_base, has_p99, has_rate;
+	bool has_base, has_p99, has_rate, has_connections;
 	uint64_t base_ns, p99_ns;
-	double rate;
+	double rate, connections;
+	bool has_ramp; /* of a closed one: steps taken, and when the next one is due */
+	uint32_t ramp_steps;
+	struct moment ramp_at;
 };
 
 /* As with journal_known_write(): one transaction on a connection of its own. A row replaces that of its service. */

@@ -5,6 +5,7 @@
 #include "user/control/breakers.h"
 #include "user/control/clock.h"
 #include "user/control/figures_json.h"
+#include "user/decide/breaker_time.h"
 
 static json_t *seconds_json(uint64_t ns)
 {
@@ -46,7 +47,7 @@ static json_t *ramp_json(const struct breaker *breaker)
 	if (!breaker->ramping)
 		return json_null();
 	return json_pack("{s:o, s:o}", "share", ratio_json(true, share < 1 ? share : 1), "rate",
-			 ratio_json(true, breaker->healthy_rate * share));
+			 ratio_json(true, breaker_ramp_rate(breaker)));
 }
 
 /* What is in force, which for metrics-only is `closed` but for an order, and where its machine stands. */

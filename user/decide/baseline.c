@@ -8,7 +8,7 @@ static bool is_well(const struct baseline_watch *watch, const struct baseline_in
 {
 	const struct tally *tally = input->tally;
 
-	if (input->disturbed || input->answered < watch->answered)
+	if (input->disturbed || input->answered < watch->answered || input->connected < watch->connected)
 		return false;
 	if (input->now_ns - watch->tick_ns > BASELINE_GAP_NS) /* so is a clock that went back */
 		return false;
@@ -22,6 +22,7 @@ static void start_over(struct baseline_watch *watch, const struct baseline_input
 		.tick_ns = input->now_ns,
 		.stretch_ns = input->now_ns,
 		.answered = input->answered,
+		.connected = input->connected,
 	};
 }
 
@@ -54,19 +55,26 @@ static void learn(struct baseline *baseline, const struct baseline_stretch *stre
 		baseline->has_rate = true;
 		baseline->rate = stretch->rate;
 	}
+	if (stretch->has_connections) {
+		baseline->has_connections = true;
+		baseline->connections = stretch->connections;
+	}
 }
 
 static void measure(const struct baseline_watch *watch, const struct baseline_input *input,
 		    struct baseline_stretch *stretch)
 {
 	const struct dist_counts *latency = input->latency;
-	uint64_t answers = input->answered - watch->answered;
+	uint64_t answers = input->answered - watch->answered, connections = input->connected - watch->connected;
+	double seconds = (double)(input->now_ns - watch->stretch_ns) / NS_PER_S;
 
-	*stretch = (struct baseline_stretch){0};
-	if (answers) { /* else at rest: what it can serve is as before */
-		stretch->has_rate = true;
-		stretch->rate = (double)answers * NS_PER_S / (double)(input->now_ns - watch->stretch_ns);
-	}
+	/* Without any it is at rest, or its connections are older: what it can take is as before. */
+	*stretch = (struct baseline_stretch){
+		.has_rate = answers > 0,
+		.rate = (double)answers / seconds,
+		.has_connections = connections > 0,
+		.connections = (double)connections / seconds,
+	};
 	if (latency->total >= BASELINE_P99_SAMPLES_MIN)
 		stretch->has_p99 = dist_quantile(latency, 9900, &stretch->p99_ns);
 	if (latency->total >= BASELINE_SAMPLES_MIN) {
@@ -77,7 +85,7 @@ static void measure(const struct baseline_watch *watch, const struct baseline_in
 
 static void end_stretch(struct baseline *baseline, struct baseline_watch *watch, const struct baseline_input *input)
 {
-	bool first = !baseline->has_rate && !baseline->windows;
+	bool first = !baseline->has_rate && !baseline->has_connections && !baseline->windows;
 	struct baseline_stretch stretch;
 
 	measure(watch, input, &stretch);
@@ -85,6 +93,7 @@ static void end_stretch(struct baseline *baseline, struct baseline_watch *watch,
 	watch->late = first ? (struct baseline_stretch){0} : stretch;
 	watch->stretch_ns = input->now_ns;
 	watch->answered = input->answered;
+	watch->connected = input->connected;
 }
 
 void baseline_tick(struct baseline *baseline, struct baseline_watch *watch, const struct baseline_input *input)

@@ -30,23 +30,24 @@
 struct baseline {
 	uint32_t windows; /* that the P95 was learned from; 0: it is not known */
 	uint64_t p95_ns;
-	bool has_mean, has_rate, has_p99;
+	bool has_mean, has_rate, has_connections, has_p99;
 	uint64_t mean_ns;
 	double rate; /* answers per second in the last healthy stretch */
+	double connections; /* new ones per second in it: fewer than answers where they are kept alive */
 	uint64_t p99_ns; /* of its answers */
 };
 
 /* What a healthy stretch has shown. */
 struct baseline_stretch {
-	bool has_latency, has_rate, has_p99;
+	bool has_latency, has_rate, has_connections, has_p99;
 	uint64_t p95_ns, mean_ns, p99_ns;
-	double rate;
+	double rate, connections;
 };
 
 struct baseline_watch { /* zeroed: at a start */
 	bool running;
 	uint64_t tick_ns; /* last one */
-	uint64_t stretch_ns, answered; /* begin of the stretch in hand, answers until then */
+	uint64_t stretch_ns, answered, connected; /* begin of the stretch in hand, answers and connections until then */
 	struct baseline_stretch late; /* the one before it: not in force yet */
 };
 
@@ -56,6 +57,7 @@ struct baseline_input {
 	const struct tally *tally; /* of the last 10 s */
 	uint16_t failure_rate; /* the threshold, 1/100 % */
 	uint64_t answered; /* answers, cumulated */
+	uint64_t connected; /* connections, likewise */
 	const struct dist_counts *latency; /* of at most the last BASELINE_WINDOW_NS */
 };
 

@@ -130,9 +130,9 @@ struct breaker {
 	bool ramping; /* a phase of closed */
 	unsigned int ramp_steps; /* taken */
 	uint64_t ramp_at_ns; /* of the next step */
-	double healthy_rate; /* answers per second in the last healthy window; of the baseline, as of the last tick */
+	double healthy_rate; /* new connections per second in the last healthy window: what a ramp is a share of */
 	bool has_healthy_rate;
-	uint64_t healthy_p99_ns; /* likewise */
+	uint64_t healthy_p99_ns; /* of its answers; all these are of the baseline, as of the last tick */
 	bool has_healthy_p99;
 	uint64_t learned_base_ns; /* healthy P95 */
 	bool has_base;
@@ -166,6 +166,8 @@ int breaker_reconfigure(struct breaker *breaker, const struct breaker_config *co
 /* A restart of the controller: state as it was pushed last. Open goes on until `open_until_ns`, or half-open at once. */
 void breaker_restore(struct breaker *breaker, enum breaker_state state, unsigned int openings, uint64_t open_until_ns,
 		     uint64_t now_ns);
+/* After it, and after what was learned: the ramp of a closed breaker goes on after `steps`, the next at step_at_ns. */
+void breaker_restore_ramp(struct breaker *breaker, unsigned int steps, uint64_t step_at_ns, uint64_t now_ns);
 /* After a lapse of the lease: what was measured before says nothing about now. State and generation stay. */
 void breaker_forget(struct breaker *breaker);
 

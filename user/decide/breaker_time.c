@@ -36,8 +36,8 @@ bool breaker_calm(const struct breaker_config *config, const struct tally *tally
 
 void breaker_learn(struct breaker *breaker, const struct baseline *baseline)
 {
-	breaker->has_healthy_rate = baseline->has_rate;
-	breaker->healthy_rate = baseline->rate;
+	breaker->has_healthy_rate = baseline->has_connections;
+	breaker->healthy_rate = baseline->connections;
 	breaker->has_healthy_p99 = baseline->has_p99;
 	breaker->healthy_p99_ns = baseline->p99_ns;
 	breaker->has_base = baseline->windows > 0;
@@ -56,6 +56,18 @@ void breaker_ramp_begin(struct breaker *breaker, uint64_t now_ns)
 static uint64_t ramp_share(const struct breaker *breaker)
 {
 	return breaker->config.ramp_from + (uint64_t)breaker->ramp_steps * breaker->config.ramp_step;
+}
+
+void breaker_restore_ramp(struct breaker *breaker, unsigned int steps, uint64_t step_at_ns, uint64_t now_ns)
+{
+	if (breaker->state != BREAKER_closed)
+		return;
+	breaker_ramp_begin(breaker, now_ns);
+	breaker->ramp_steps = steps < WHOLE ? steps : WHOLE;
+	if (step_at_ns < breaker->ramp_at_ns)
+		breaker->ramp_at_ns = step_at_ns;
+	if (ramp_share(breaker) >= WHOLE)
+		breaker->ramping = false;
 }
 
 /* One step at a time, however late the tick is: each is judged by what came after the one before. */
