@@ -791,6 +791,27 @@ def test_odd_answers_are_failures(liar, answer, words):
     assert "\x1b" not in done.stdout + done.stderr
 
 
+def test_doctor_asks_the_daemon(liar):
+    """What the policy says, whatever the signal is; and what the daemon advises about a breaker."""
+    status = {"interfaces": [], "services": [{"name": "with gate"}, {"name": "gone"}, {"name": "without"}]}
+    status |= {"sockops": {"attached": True, "why": None}, "turns": {"attached": False, "why": "program id 7 stands there"}}
+    gate = {"name": "with gate", "protocol": "tcp", "signal": "inflight", "listen": ["203.0.113.77:1"]}
+    gate |= {"policy": {"action": "reset", "netns": "host", "accept_queue": {"low": "50%"}}}
+    gate |= {"breaker": {"advice": "services[with gate].breaker.open.base: 1s is less than 3 x 400ms"}}
+    without = {"name": "without", "protocol": "tcp", "signal": "accept", "listen": ["203.0.113.77:2"]}
+    without |= {"policy": {"action": "drop", "netns": "host"}, "breaker": {"advice": None}}
+    gone = {"error": {"message": "no such service"}}
+    liar.answers = [(code, json.dumps(a).encode()) for code, a in ((200, status), (200, gate), (404, gone), (200, without))]
+    done = ctl("--socket", liar.server_address, "doctor", "--json")
+    found = {(f["check"], f["subject"]): f for f in json.loads(done.stdout)["findings"]}
+    assert found["listener", "with gate"]["level"] == "WARN" and found["listener", "without"]["level"] == "OK"
+    assert ("listener", "gone") not in found
+    assert found["breaker", "with gate"]["what"] == gate["breaker"]["advice"]
+    assert found["breaker", "with gate"]["level"] == "WARN" and ("breaker", "without") not in found
+    assert found["no_turns", ""]["level"] == "WARN" and found["no_turns", ""]["what"] == "program id 7 stands there"
+    assert ("no_sockops", "") not in found
+
+
 # --- events, and a daemon that can be made to do anything --------------------------------------------------------------
 
 

@@ -6,10 +6,11 @@ import json
 import socket
 import socketserver
 import threading
+from pathlib import Path
 
 import pytest
 
-from rig import BUILD, SERVICE_V4, Sluice
+from rig import BUILD, SERVICE_V4, Sluice, command, wait_for
 
 PORT = 8080
 TO = f"{SERVICE_V4}:{PORT}"
@@ -76,6 +77,72 @@ def test_c67_without_cgroup2_only_connections_are_not_counted(lab, poor):
     limits_hold(lab, sluice)
     doctor = json.loads(sluice.namespace.run(BUILD / "sluicectl", "--socket", sluice.socket, "doctor", "--json").stdout)
     assert {f["check"]: f["level"] for f in doctor["findings"]}["cgroup2"] == "WARN"
+
+
+# Lives in a cgroup of its own, which a cgroup namespace makes the root of cgroup2 for whatever starts there.
+ROOT_OF_ITS_OWN = """set -e
+cgroup=$1 program=$2
+shift 2
+echo $$ > "$cgroup/cgroup.procs"
+exec unshare -C -m sh -ec '
+awk "/ - cgroup2 /{print \\$5}" /proc/self/mountinfo | sort -r | xargs -n 1 umount -l
+mount -t cgroup2 none /mnt
+bpftool cgroup attach /mnt ingress id "$0"
+exec "$@"
+' "$program" "$@"
+"""
+
+
+@pytest.fixture
+def jealous(lab):
+    """Starts sluiced where program `number` holds the ingress hook of the cgroup2 root and tolerates no other."""
+    mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup2 " in line]
+    if not mounts:
+        pytest.skip("probe: no cgroup2 mount")
+    cgroup = Path(mounts[0][4]) / lab.gateway.name
+    cgroup.mkdir()
+    running = []
+
+    def start(number, config, interfaces):
+        within = copy.copy(lab.gateway)
+        within.inside = lambda *args, **kw: [
+            "sh", "-c", ROOT_OF_ITS_OWN, "sh", str(cgroup), str(number), *lab.gateway.inside(*args, **kw)
+        ]  # fmt: skip
+        sluice = Sluice(within, lab.directory / "jealous", config, interfaces)
+        running.append(sluice)
+        sluice.start()
+        sluice.namespace = lab.gateway  # what asks it need not live there
+        return sluice
+
+    yield start
+    for sluice in running:
+        sluice.close()
+    wait_for(lambda: not (cgroup / "cgroup.procs").read_text(), "an empty cgroup")
+    cgroup.rmdir()
+
+
+def test_c79_beside_an_exclusive_program_answers_are_not_timed(lab, jealous):
+    """Connections are counted, turns are not; status, metrics, log and doctor name the mode and who stands there."""
+    other = lab.sluice({"services": [APP]}, interfaces=("g1",))
+    program = json.loads(command("bpftool", "-j", "link", "show", "pinned", other.pins / "link_ingress").stdout)["prog_id"]
+    sluice = jealous(program, {"services": [APP]}, ("g0",))
+    status = sluice.status()
+    assert "no_turns" in status["modes"] and "no_sockops" not in status["modes"]
+    assert status["sockops"]["attached"] is True
+    assert status["turns"]["attached"] is False
+    assert f"program id {program}, name 'slc_ingress'" in status["turns"]["why"]
+    assert "answers are not timed" in status["turns"]["why"]
+    assert "no_turns: attaching ingress" in sluice.log()
+    assert 'sluice_mode{mode="no_turns"} 1\n' in sluice.get("/metrics")
+    detail = sluice.detail("app")
+    assert detail["visibility"] == "none" and detail["turns"]["mode"] == "none"
+    text = lab.gateway.run(BUILD / "sluicectl", "--socket", sluice.socket, "status").stdout
+    assert "turns       not attached: answers are not timed: attaching ingress" in text
+    doctor = json.loads(lab.gateway.run(BUILD / "sluicectl", "--socket", sluice.socket, "doctor", "--json").stdout)
+    found = {f["check"]: f for f in doctor["findings"]}
+    assert found["no_turns"]["level"] == "WARN" and f"program id {program}" in found["no_turns"]["what"]
+    assert "no_turns" not in other.status()["modes"] and other.status()["turns"] == {"attached": True, "why": None}
+    limits_hold(lab, sluice)
 
 
 class Count(socketserver.BaseRequestHandler):

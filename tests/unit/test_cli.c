@@ -617,7 +617,9 @@ static void test_status_text(void **state)
 		"\"last_reload_error\":\"sluice.yaml:3: unknown key\",\"loaded_at\":\"2026-01-02T03:04:05Z\"},"
 		"\"interfaces\":[{\"name\":\"eth0\",\"mode\":\"generic\",\"program_id\":42,\"dispatcher\":false,"
 		"\"why\":\"the driver refuses native mode: MTU 9000\"}],\"failsafe\":false,\"lease_ms_left\":2900,"
-		"\"modes\":[\"cold_full\"],\"sockops\":{\"attached\":true},\"services\":[{\"name\":\"web\","
+		"\"modes\":[\"cold_full\"],\"sockops\":{\"attached\":true},"
+		"\"turns\":{\"attached\":false,\"why\":\"program id 7 tolerates no "
+		"other\"},\"services\":[{\"name\":\"web\","
 		"\"signal\":\"accept\",\"attempts\":1234567,\"admitted\":400000,\"refused\":{\"rate_limited\":834567},"
 		"\"open_connections\":321,\"before_start_connections\":2,\"draining\":false,\"accept_queue\":{"
 		"\"length\":12,"
@@ -638,6 +640,7 @@ static void test_status_text(void **state)
 	show_status(&inv, answer);
 	text = capture_end();
 	assert_has(text, "sluiced 0.1.0 (programs 00c0ffee), pid 812, up 1h 02m, map layout 1.0\n");
+	assert_has(text, "turns       not attached: answers are not timed: program id 7 tolerates no other\n");
 	assert_has(text, "the last reload failed, the old configuration holds: sluice.yaml:3: unknown key\n");
 	assert_has(text, "lease       2.9 s left\n");
 	assert_has(text, "degraded    cold_full\n");
