@@ -62,7 +62,7 @@ CONFIG = {
 WITH_SLUICE = f"""\
 -- sluice on g0 and g1. app: source 20/s burst 40, total 195/s burst 40, accept queue {LOW} to {HIGH} %, max_wait {MAX_WAIT_MS} ms
    nginx: source 20/s burst 40, accept queue 50 to 90 %, max_wait {MAX_WAIT_MS} ms
--- {WARM_UP_S} s of good clients alone: after 3 good connections over {KNOWN_OVER_S} s they are known-good"""
+-- {WARM_UP_S} s of good clients alone: after 3 answered turns over {KNOWN_OVER_S} s they are known-good"""
 
 
 @dataclass
