@@ -697,11 +697,25 @@ def test_c104_detach_without_a_daemon_is_a_success_twice(tmp_path):
         assert done.returncode == 0, done.stderr
 
 
+def at_cgroups():
+    """Ids of the programs that `bpftool cgroup tree` shows; those of other tests among them."""
+    tree = json.loads(command("bpftool", "-j", "cgroup", "tree").stdout)
+    return {program["id"] for cgroup in tree for program in cgroup["programs"]}
+
+
+def on_sockets(sluice):
+    """Ids of the programs behind its links at the cgroup2 root: sockops and both of turns."""
+    pins = [sluice.pins / f"link_{name}" for name in ("sockops", "ingress", "egress")]
+    return {json.loads(command("bpftool", "-j", "link", "show", "pinned", pin).stdout)["prog_id"] for pin in pins}
+
+
 def test_c104_detach_leaves_nothing(sluice):
     assert sluice.pins.exists()
+    ours = on_sockets(sluice)
+    assert len(ours) == 3 and ours <= at_cgroups()
     done = ctl("detach", sluice=sluice)
     assert done.returncode == 0, done.stderr
-    assert not sluice.pins.exists()
+    assert not sluice.pins.exists() and not ours & at_cgroups()
     links = json.loads(sluice.namespace.run("ip", "-j", "link").stdout)
     assert not [link["ifname"] for link in links if "xdp" in link]
     wait_for(lambda: sluice.process.poll() is not None, "the daemon ends")
@@ -713,9 +727,11 @@ def test_detach_after_the_daemon_was_killed(sluice):
     sluice.process.kill()
     sluice.process.wait()
     assert sluice.pins.exists(), "enforcement outlives the daemon"
+    ours = on_sockets(sluice)
+    assert len(ours) == 3 and ours <= at_cgroups()
     done = ctl("detach", "--pins", sluice.pins, sluice=sluice)
     assert done.returncode == 0, done.stderr
-    assert not sluice.pins.exists()
+    assert not sluice.pins.exists() and not ours & at_cgroups()
     links = json.loads(sluice.namespace.run("ip", "-j", "link").stdout)
     assert not [link["ifname"] for link in links if "xdp" in link]
 
