@@ -7,6 +7,7 @@ import json
 import re
 import signal
 import socket
+import sqlite3
 import time
 
 import pytest
@@ -1026,6 +1027,23 @@ def test_interface_that_vanishes_comes_back_and_is_renamed(lab):
     wait_for(lambda: interface(sluice, "x0")["mode"] == "native", "attached again", timeout=5)
 
 
+def test_marks_of_an_interface_that_is_made_again_are_believed(lab):
+    """Another index and no new address: the snapshot must follow all the same, for half-open breakers take dyed probes."""
+
+    def believed(index):
+        (control,) = dump(sluice, "slc_control").values()
+        return index in control["global"][control["active"] & 1]["dscp_ifindex"]
+
+    sluice = lab.sluice(config(interfaces=[{"name": "g0"}, {"name": "x0", "dscp_trust": True}]))
+    for _ in range(2):
+        lab.gateway.ip("link add x0 type veth peer name x1")
+        (link,) = json.loads(lab.gateway.run("ip", "-j", "link", "show", "x0").stdout)
+        index = link["ifindex"]
+        wait_for(lambda: believed(index), f"index {index} in the snapshot", timeout=5)
+        lab.gateway.ip("link del x0")
+        wait_for(lambda: not believed(index), f"index {index} is out of it", timeout=5)
+
+
 def test_c107_carrier_changes_are_logged_and_change_nothing(lab):
     sluice = lab.sluice(config())
     before = interface(sluice, "g0")
@@ -1211,3 +1229,29 @@ def test_a_ramp_goes_on_after_kill_and_restart(lab):
     assert after and after["share"] == before["share"] and after["rate"] == pytest.approx(before["rate"])
     assert count <= 2 * after["rate"] + 10  # of 200/s that ask
     assert "its ramp goes on" in sluice.log()
+
+
+def test_a_dropped_service_leaves_no_breaker_in_the_journal(lab):
+    other = {"name": "other", "listen": ["*:9090"]}
+    sluice = lab.sluice(config(services=[config()["services"][0], other]))
+
+    def kept():
+        with contextlib.closing(sqlite3.connect(sluice.directory / "state" / "journal.db")) as journal:
+            return {name for (name,) in journal.execute("SELECT service FROM breakers")}
+
+    wait_for(lambda: kept() == {"app", "other"}, "both are in the journal", 5)
+    sluice.write_config(config())
+    sluice.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: kept() == {"app"}, "the other is not", 5)
+
+
+def test_health_knows_the_cpu(lab):
+    lab.service(TO)
+    sluice = lab.sluice(config())
+    with lab.clients_ns.entered():
+        for _ in range(25):  # fewer outcomes than 20 say nothing
+            with socket.create_connection((SERVICE_V4, PORT), timeout=2) as s:
+                s.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                s.recv(100)
+    cpu = wait_for(lambda: (h := detail(sluice)["health"]["60s"])["known"] and h["cpu"], "a share of the CPU", 5)
+    assert 0 < cpu <= 1

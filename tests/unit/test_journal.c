@@ -210,8 +210,8 @@ static void breakers_outlive_the_daemon(void **state)
 	rows[1] = db;
 	journal = open_journal(&reset);
 	rows[0].openings = 1;
-	assert_int_equal(journal_breakers_write(journal, rows, 2), 0);
-	assert_int_equal(journal_breakers_write(journal, &web, 1), 0);
+	assert_int_equal(journal_breakers_write(journal, rows, 2, false), 0);
+	assert_int_equal(journal_breakers_write(journal, &web, 1, false), 0);
 	journal_close(&journal);
 
 	journal = open_journal(&reset);
@@ -232,6 +232,29 @@ static void breakers_outlive_the_daemon(void **state)
 	assert_true(found[1].has_rate && found[1].rate == 200);
 	assert_true(found[1].has_connections && found[1].connections == 12.5);
 	assert_false(found[1].has_ramp);
+}
+
+/* What is not among all there are is gone; a write of some takes nothing away. */
+static void rows_of_services_that_are_no_more(void **state)
+{
+	struct journal_breaker row = {.state = "open", .rule = "fast", .tripped_by = "fast", .generation = 5}, found[2];
+	struct journal *journal;
+	int reset;
+
+	(void)state;
+	row.since = row.open_until = moment_at(clock_ns());
+	journal = open_journal(&reset);
+	for (int all = 0; all < 2; all++) {
+		memset(found, 0, sizeof(found));
+		strcpy(row.service, "db");
+		assert_int_equal(journal_breakers_write(journal, &row, 1, false), 0);
+		strcpy(row.service, "web");
+		assert_int_equal(journal_breakers_write(journal, &row, 1, all), 0);
+		assert_int_equal(journal_breakers(journal, take_breaker, found), 0);
+		assert_string_equal(found[0].service, all ? "" : "db");
+		assert_string_equal(found[1].service, "web");
+	}
+	journal_close(&journal);
 }
 
 /* A file of the version before, with a breaker in it, is taken over with what it does not know left out. */
@@ -269,7 +292,7 @@ static void a_journal_of_the_version_before(void **state)
 		assert_int_equal(found[1].has_ramp, start);
 		row = found[1];
 		row.has_connections = row.has_ramp = true;
-		assert_int_equal(journal_breakers_write(journal, &row, 1), 0);
+		assert_int_equal(journal_breakers_write(journal, &row, 1, false), 0);
 		journal_close(&journal);
 	}
 }
@@ -342,6 +365,7 @@ int main(void)
 		cmocka_unit_test(unusable_directory_is_said),
 		cmocka_unit_test_setup_teardown(known_are_put_and_dropped, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(breakers_outlive_the_daemon, make_directory, remove_directory),
+		cmocka_unit_test_setup_teardown(rows_of_services_that_are_no_more, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(a_journal_of_the_version_before, make_directory, remove_directory),
 		cmocka_unit_test(deadlines_of_two_boots),
 		cmocka_unit_test(c136_labels_are_escaped),

@@ -341,10 +341,49 @@ static void rates_become_intervals(void **state)
 	assert_true(rate_interval16(0) == ~0ULL);
 }
 
+/* One reason is enough, and each is one. */
+static void what_disturbs_the_learning_of_health(void **state)
+{
+	struct service *service = calloc(1, sizeof(*service));
+	struct service_config config = {.has_queue = true, .low = 5000, .target_ns = 50 * NS_PER_MS};
+
+	(void)state;
+	assert_non_null(service);
+	service->config = &config;
+	service->queue = (struct queue_view){.listeners = 1, .length = 50, .limit = 100};
+	service->counters.enforced.rate_limited = 7; /* a static limit is a limit, not a fault */
+	service->counters.enforced.denied = 7;
+	assert_false(breakers_disturbed(service));
+	service->counters.dry.accept_pressure = 1;
+	assert_true(breakers_disturbed(service));
+	service->counters.dry.accept_pressure = 0;
+	service->pressure.on = true; /* in-flight over its limit */
+	assert_true(breakers_disturbed(service));
+	service->pressure.on = false;
+	service->pressure.works = true;
+	assert_false(breakers_disturbed(service));
+	service->queue.length = 51;
+	assert_true(breakers_disturbed(service));
+	service->queue.length = 50;
+	service->queue.has_head_age = true;
+	service->queue.head_age_ns = config.target_ns + 1;
+	assert_true(breakers_disturbed(service));
+	service->queue.head_age_ns = config.target_ns;
+	service->breaker.ramping = true;
+	assert_true(breakers_disturbed(service));
+	service->breaker.ramping = false;
+	service->breaker.state = BREAKER_half_open;
+	assert_true(breakers_disturbed(service));
+	service->breaker.state = BREAKER_closed;
+	assert_false(breakers_disturbed(service));
+	free(service);
+}
+
 int main(void)
 {
 #define FRESH(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_disturbs_the_learning_of_health),
 		FRESH(differences_are_taken),
 		FRESH(c86_late_results_are_of_their_own_generation),
 		FRESH(nobody_listens_counts_once_a_tick),

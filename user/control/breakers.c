@@ -215,16 +215,20 @@ static bool mark_passed(const struct service *service)
 	       (queue->has_head_age && queue->head_age_ns > config->target_ns);
 }
 
+bool breakers_disturbed(const struct service *service)
+{
+	return count_refusals(&service->counters) != service->refusals || mark_passed(service) ||
+	       service->pressure.on || service->breaker.state != BREAKER_closed || service->breaker.ramping;
+}
+
 /* What a healthy service is like is learned while this one is. */
 static void watch_wellness(struct service *service, const struct slc_signals *map, uint64_t connected, uint64_t now_ns)
 {
-	uint64_t refusals = count_refusals(&service->counters);
 	struct dist_counts latency;
 	struct tally tally;
 	struct baseline_input input = {
 		.now_ns = now_ns,
-		.disturbed = refusals != service->refusals || mark_passed(service) ||
-			     service->breaker.state != BREAKER_closed || service->breaker.ramping,
+		.disturbed = breakers_disturbed(service),
 		.tally = &tally,
 		.failure_rate = service->config->breaker.failure_rate,
 		.answered = signals_filed(map, ANSWERS),
@@ -235,7 +239,7 @@ static void watch_wellness(struct service *service, const struct slc_signals *ma
 	window_newest(service->breaker.fast, now_ns, UINT64_MAX, BASELINE_WINDOW_NS, &tally);
 	dist_window_sum(service->signals.latency.fast, now_ns, &latency);
 	baseline_tick(&service->baseline, &service->watch, &input);
-	service->refusals = refusals;
+	service->refusals = count_refusals(&service->counters);
 }
 
 /* Overloaded is not broken: what begins under pressure does not count against the service. */
@@ -300,11 +304,11 @@ static void sense(struct daemon *d, struct service *service, uint64_t now_ns)
 	service->drops = 0;
 	signals_take(&service->signals, map, datapath_measure(d->dp, service->policy.state), &facts,
 		     service->breaker.generation, &service->sample);
+	weigh_authority(service, map, now_ns);
+	weigh_pressure(service, map, now_ns);
 	/* In the unit of the total bucket, less what never became a connection: spoofed SYNs are no load. */
 	if (newest)
 		watch_wellness(service, map, tcp && d->sockops ? facts.established : facts.admitted, now_ns);
-	weigh_authority(service, map, now_ns);
-	weigh_pressure(service, map, now_ns);
 }
 
 void breakers_sense(struct daemon *d, uint64_t now_ns)
@@ -546,6 +550,7 @@ struct save {
 	struct daemon *d;
 	struct journal_breaker *rows;
 	size_t count;
+	bool all;
 	int err;
 };
 
@@ -602,7 +607,7 @@ static void save_rows(uv_work_t *req)
 {
 	struct save *save = req->data;
 
-	save->err = journal_breakers_write(save->d->journal, save->rows, save->count);
+	save->err = journal_breakers_write(save->d->journal, save->rows, save->count, save->all);
 }
 
 static void saved(uv_work_t *req, int status)
@@ -620,7 +625,7 @@ static void saved(uv_work_t *req, int status)
 
 void breakers_save_later(struct daemon *d, uint64_t now_ns)
 {
-	bool all = now_ns - d->breakers_saved_ns >= SAVE_EVERY_NS;
+	bool all = d->breakers_stray || now_ns - d->breakers_saved_ns >= SAVE_EVERY_NS;
 	struct save *save;
 
 	if (d->breakers_saving)
@@ -628,10 +633,12 @@ void breakers_save_later(struct daemon *d, uint64_t now_ns)
 	save = calloc(1, sizeof(*save));
 	if (!save)
 		return;
-	*save = (struct save){.req.data = save, .d = d};
+	*save = (struct save){.req.data = save, .d = d, .all = all};
 	save->rows = make_rows(d, all, &save->count);
-	if (all)
+	if (all) {
 		d->breakers_saved_ns = now_ns;
+		d->breakers_stray = false;
+	}
 	if (!save->rows || uv_queue_work(&d->loop, &save->req, save_rows, saved)) {
 		free(save->rows);
 		free(save);
@@ -646,6 +653,6 @@ void breakers_finish(struct daemon *d)
 	struct journal_breaker *rows = d->journal ? make_rows(d, true, &count) : NULL;
 
 	if (rows)
-		journal_breakers_write(d->journal, rows, count);
+		journal_breakers_write(d->journal, rows, count, d->api_was_up);
 	free(rows);
 }

@@ -34,6 +34,11 @@ void breakers_advise(const struct daemon *d, const struct config *config, struct
 void breakers_save_later(struct daemon *d, uint64_t now_ns);
 void breakers_finish(struct daemon *d);
 
+/*
+ * Whether something shows that not all is well: a refusal since the last tick that is not of a static limit, a full
+ * queue or more in flight than is answered in time, or a breaker that is not closed for good.
+ */
+bool breakers_disturbed(const struct service *service);
 /* Slots of this generation. Past its deadline an owed one has failed, and a ticket or an idle probe is nobody's. */
 void probes_view(const struct slc_probe *probe, uint32_t generation, uint64_t now_ns, struct probe_view *ret_view);
 /* T in 1/16 ns, rounded up; ~0 for a rate that has none. */

@@ -13,6 +13,7 @@
 
 #include "user/control/config.h"
 #include "user/control/event_log.h"
+#include "user/control/host_cpu.h"
 #include "user/control/journal.h"
 #include "user/control/netns.h"
 #include "user/control/signals.h"
@@ -136,6 +137,7 @@ struct daemon {
 	uint64_t netns_checked_ns;
 	uint64_t own_hash; /* of the addresses that the snapshot calls our own */
 	bool addresses_dirty;
+	bool links_dirty; /* the snapshot names interfaces by index, and one has come or gone */
 	struct listener *listeners;
 	size_t listener_count;
 	bool listeners_blind; /* the last dump failed */
@@ -162,6 +164,8 @@ struct daemon {
 	uint64_t health_ns; /* when it was judged last */
 	uint64_t breakers_saved_ns;
 	bool breakers_saving;
+	bool breakers_stray; /* the journal may have rows of services that are no more */
+	struct host_cpu cpu;
 	uint64_t salt_ns;
 	uint64_t started_ns;
 

@@ -12,7 +12,7 @@ static bool is_shut(const struct breaker *breaker)
 	return breaker->config.enforce && (breaker->state == BREAKER_open || breaker->state == BREAKER_half_open);
 }
 
-static void judge_one(struct service *service, uint64_t now_ns, enum health_window which)
+static void judge_one(const struct daemon *d, struct service *service, uint64_t now_ns, enum health_window which)
 {
 	const struct signals *signals = &service->signals;
 	const struct breaker *breaker = &service->breaker;
@@ -21,6 +21,8 @@ static void judge_one(struct service *service, uint64_t now_ns, enum health_wind
 		.has_base = breaker->has_base,
 		.learned_base_ns = breaker->learned_base_ns,
 		.has_queue = queue->listeners && queue->limit,
+		.has_cpu = d->cpu.has,
+		.cpu = d->cpu.share,
 		.open = is_shut(breaker),
 	};
 	struct dist_counts latency;
@@ -41,7 +43,7 @@ static void judge_all(struct daemon *d, uint64_t now_ns)
 	d->health_ns = now_ns;
 	for (size_t i = 0; i < d->service_count; i++) {
 		for (int w = 0; w < HEALTH_WINDOW_COUNT; w++)
-			judge_one(d->services[i], now_ns, w);
+			judge_one(d, d->services[i], now_ns, w);
 	}
 }
 
@@ -50,6 +52,7 @@ void dependencies_judge(struct daemon *d, uint64_t now_ns)
 	struct health all[SLC_STATES];
 	uint16_t gates[SLC_STATES];
 
+	host_cpu_look(&d->cpu, now_ns);
 	judge_all(d, now_ns);
 	for (size_t i = 0; i < d->service_count; i++) {
 		all[i] = d->services[i]->health[HEALTH_60s];

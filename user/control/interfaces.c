@@ -42,6 +42,16 @@ static void notice_carrier(struct daemon *d, const struct ifinfomsg *info)
 	}
 }
 
+/* An interface that was made again has another index, which the snapshot knows it by. */
+static bool marks_believed(const struct daemon *d)
+{
+	for (size_t i = 0; d->config && i < d->config->interface_count; i++) {
+		if (d->config->interfaces[i].dscp_trust)
+			return true;
+	}
+	return false;
+}
+
 void interfaces_notice(struct daemon *d)
 {
 	char buf[16384] __attribute__((aligned(NLMSG_ALIGNTO)));
@@ -49,6 +59,7 @@ void interfaces_notice(struct daemon *d)
 
 	/* Messages that were lost (ENOBUFS) make no difference: the look reads what is there. */
 	d->interfaces_dirty = true;
+	d->links_dirty |= marks_believed(d);
 	while ((len = recv(d->rtnl_fd, buf, sizeof(buf), 0)) > 0) {
 		size_t left = len;
 

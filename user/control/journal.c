@@ -389,7 +389,7 @@ static int breaker_one(sqlite3_stmt *stmt, const struct journal_breaker *row)
 	return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-int journal_breakers_write(struct journal *journal, const struct journal_breaker *rows, size_t count)
+int journal_breakers_write(struct journal *journal, const struct journal_breaker *rows, size_t count, bool all)
 {
 	sqlite3 *db = journal->breakers;
 	sqlite3_stmt *put = NULL;
@@ -400,6 +400,8 @@ int journal_breakers_write(struct journal *journal, const struct journal_breaker
 
 	if (rc == SQLITE_OK)
 		rc = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+	if (rc == SQLITE_OK && all)
+		rc = sqlite3_exec(db, "DELETE FROM breakers", NULL, NULL, NULL);
 	for (size_t i = 0; i < count && rc == SQLITE_OK; i++)
 		rc = breaker_one(put, &rows[i]);
 	if (rc == SQLITE_OK)

@@ -59,8 +59,11 @@ struct journal_breaker {
 	struct moment ramp_at;
 };
 
-/* As with journal_known_write(): one transaction on a connection of its own. A row replaces that of its service. */
-int journal_breakers_write(struct journal *journal, const struct journal_breaker *rows, size_t count);
+/*
+ * As with journal_known_write(): one transaction on a connection of its own. A row replaces that of its service; with
+ * `all` the rows are all there are: a service of the same name as one that was dropped is another one.
+ */
+int journal_breakers_write(struct journal *journal, const struct journal_breaker *rows, size_t count, bool all);
 int journal_breakers(struct journal *journal, void (*visit)(const struct journal_breaker *row, void *arg), void *arg);
 
 #endif /* SLUICE_JOURNAL_H */

@@ -280,6 +280,7 @@ static int take_over(struct daemon *d, struct config **config, const size_t *pla
 	release_netns(d);
 	overrides_refresh(d);
 	promote_prune(d);
+	d->breakers_stray = true;
 	d->adopt_ns = 0; /* a new service's listeners have listened before */
 	d->rings_ns = 0; /* rings of services that are no more */
 	listeners_look(d, clock_ns());
@@ -409,17 +410,19 @@ static bool netns_changed(struct daemon *d)
 	return changed;
 }
 
+/* Addresses, or interfaces that are known by index: an equal snapshot is applied without a change. */
 static bool own_changed(struct daemon *d)
 {
 	struct own_addresses own = {0};
-	bool changed;
+	bool changed, links = d->links_dirty;
 
+	d->links_dirty = false;
 	if (!d->addresses_dirty)
-		return false;
+		return links;
 	d->addresses_dirty = false;
 	changed = own_addresses_read(&own) == 0 && own_addresses_hash(&own) != d->own_hash;
 	own_addresses_free(&own);
-	return changed;
+	return changed || links;
 }
 
 void reload_system(struct daemon *d, uint64_t now_ns)
