@@ -210,10 +210,13 @@ static __always_inline void measure(struct bpf_sock_ops *ctx, struct bpf_sock *s
 	probe_established(&desk, conn);
 	if (desk.measure->turns != SLC_TURNS_opaque && !(peer->control->flags & SLC_F_NO_TURNS))
 		turn = bpf_sk_storage_get(&slc_turn_of, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-	if (turn)
+	if (turn) {
 		turns_open(ctx, &desk, turn, conn, grade);
-	else
-		conn->flags |= SLC_C_OPAQUE;
+		return;
+	}
+	conn->flags |= SLC_C_OPAQUE;
+	if (conn->flags & SLC_C_PROBE)
+		bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_RTT_CB_FLAG);
 }
 
 static __always_inline void on_established(struct bpf_sock_ops *ctx)
@@ -342,6 +345,26 @@ static __always_inline void opaque_over(const struct slc_desk *desk, struct slc_
 			       slc_probe_result(desk, kind), 0);
 }
 
+/*
+ * A probe without turns that lives for long would never be judged: the client has acknowledged what the service sent, so
+ * it does its part. That is the slot's verdict alone; the connection is filed at its end like any other.
+ */
+static __always_inline void on_acknowledged(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock *sk = ctx->sk;
+	struct slc_conn *conn;
+
+	if (!sk || !ctx->data_segs_out)
+		return;
+	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags & ~BPF_SOCK_OPS_RTT_CB_FLAG);
+	conn = bpf_sk_storage_get(&slc_conns, sk, NULL, 0);
+	if (!conn || !(conn->flags & SLC_C_PROBE))
+		return;
+	conn->flags &= ~SLC_C_PROBE;
+	slc_probe_move(slc_probe_of(conn->state), conn->probe, slc_slot_word(conn->tag, conn->generation, 0),
+		       SLC_SLOT_success, 0);
+}
+
 /* Files what is not filed yet; returns the good turns that the source's entry does not know of. */
 static __always_inline __u32 file_end(struct bpf_sock_ops *ctx, struct bpf_sock *sk, struct slc_conn *conn, __u32 from,
 				      __u64 now, _Bool polite)
@@ -408,6 +431,9 @@ int slc_sockops(struct bpf_sock_ops *ctx)
 		break;
 	case BPF_SOCK_OPS_STATE_CB:
 		on_state(ctx);
+		break;
+	case BPF_SOCK_OPS_RTT_CB:
+		on_acknowledged(ctx);
 		break;
 	}
 	return 1;

@@ -1146,9 +1146,30 @@ static void test_probe_of_tls_and_opaque(void **state)
 	rig->measure[slot] = measure_of(SLC_TURNS_opaque);
 	half_open(3);
 	open_it();
+	play("qQ");
 	expect_slot(SLC_SLOT_probe);
-	play("qQAaxX");
-	expect_slot(SLC_SLOT_success);
+	play("A");
+	expect_slot(SLC_SLOT_success); /* without turns too: else streams that live for long would keep it half-open */
+	assert_int_equal(rig->probe[slot].succeeded, 1);
+	assert_int_equal(filed_in_all(), 0);
+	play("axX");
+	expect_filed(SLC_ROW_odd, SLC_OUT_answered, 1);
+	assert_int_equal(rig->probe[slot].succeeded, 1);
+	assert_int_equal(rig->probe[slot].neutral, 0);
+}
+
+/* Nothing was sent: that the handshake is over, or the client talks, is no verdict. */
+static void test_opaque_probe_that_hears_nothing(void **state)
+{
+	(void)state;
+	NEED_CGROUP();
+	rig->measure[slot] = measure_of(SLC_TURNS_opaque);
+	half_open(3);
+	open_it();
+	play("qQqQ-");
+	expect_slot(SLC_SLOT_probe);
+	play("x-X");
+	expect_slot(SLC_SLOT_success); /* the service ended it politely after all */
 }
 
 /* A late result must not speak for the state that the breaker has now. */
@@ -1388,6 +1409,7 @@ int main(void)
 		ROW(test_slow_as_a_failure),
 		ROW(test_probe_by_its_outcome),
 		ROW(test_probe_of_tls_and_opaque),
+		ROW(test_opaque_probe_that_hears_nothing),
 		ROW(test_probe_of_an_older_generation),
 		ROW(test_socket_of_no_service_leaves_nothing),
 		ROW(test_round_trip_times),
