@@ -1255,3 +1255,35 @@ def test_health_knows_the_cpu(lab):
                 s.recv(100)
     cpu = wait_for(lambda: (h := detail(sluice)["health"]["60s"])["known"] and h["cpu"], "a share of the CPU", 5)
     assert 0 < cpu <= 1
+
+
+def test_unread_data_of_an_opaque_service_that_stops_reading(lab):
+    """Where turns are not seen: how much was received and not read, and how long it has waited at least."""
+    with lab.gateway.entered(), socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((SERVICE_V4, PORT))
+        listener.listen(16)
+        sluice = lab.sluice(config({"turns": "opaque"}))
+        clients = [try_connect(lab, timeout=2) for _ in range(3)]
+        served = [listener.accept()[0] for _ in clients]
+        wait_for(lambda: (u := detail(sluice)["unread"])["connections"] == 0 and u["age_ms"] == 0, "looked at", 5)
+        for client in clients:
+            client.sendall(b"x" * 1000)
+        unread = wait_for(lambda: (u := detail(sluice)["unread"])["age_ms"] >= 1500 and u, "unread for 1.5 s", 6)
+        assert (unread["connections"], unread["bytes"], unread["why"]) == (3, 3000, None)
+        assert unread["age_ms"] < 6000
+        metrics = scrape(sluice)
+        assert metrics['sluice_unread_bytes{service="app"}'] == 3000
+        assert 1.5 <= metrics['sluice_unread_age_seconds{service="app"}'] < 8
+        shown = sluice.namespace.run(BUILD / "sluicectl", "--socket", sluice.socket, "service", "show", "app").stdout
+        assert "3000 bytes on 3 connections, for " in shown
+        for one in served:
+            one.recv(2000)
+        wait_for(lambda: detail(sluice)["unread"]["bytes"] == 0, "read", 5)
+        # Turns are seen: the answers that are owed say more.
+        sluice.write_config(config())
+        sluice.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: detail(sluice)["unread"] is None, "no figure beside turns", 5)
+        assert not any("unread" in series for series in scrape(sluice))
+        for one in clients + served:
+            one.close()

@@ -15,10 +15,12 @@
 #include <linux/sock_diag.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "user/control/listen_match.h"
 #include "user/control/own_addresses.h"
 #include "user/control/sockdiag.h"
+#include "user/control/unread.h"
 
 #define SEQ 7
 #define LISTEN (1u << TCP_LISTEN)
@@ -139,6 +141,74 @@ static void drops_of_a_listener(void **state)
 		assert_int_equal(list.sockets[0].drops, words == 9 ? 77 : 0);
 		diag_list_free(&list);
 	}
+}
+
+static struct diag_list dump_of(int diag_fd, uint16_t port)
+{
+	struct diag_list list = {0};
+
+	assert_int_equal(sockdiag_dump(diag_fd, 1u << TCP_ESTABLISHED, port, &list), 0);
+	return list;
+}
+
+/* A real connection whose application does not read: how much waits, and since when at least. */
+static void what_a_connection_has_not_read(void **state)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int diag_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0), served;
+	socklen_t len = sizeof(at);
+	struct diag_list list;
+	char buf[64];
+
+	(void)state;
+	assert_true(diag_fd >= 0 && listener >= 0 && client >= 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(listener, 8), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &len), 0);
+	assert_int_equal(connect(client, (struct sockaddr *)&at, sizeof(at)), 0);
+	served = accept(listener, NULL, NULL);
+	assert_true(served >= 0);
+	assert_int_equal(send(client, buf, 40, 0), 40);
+	usleep(150000);
+	list = dump_of(diag_fd, ntohs(at.sin_port));
+	assert_int_equal(list.count, 1);
+	assert_int_equal(list.sockets[0].rqueue, 40);
+	assert_in_range(list.sockets[0].last_received_ms, 130, 5000);
+	diag_list_free(&list);
+	assert_int_equal(recv(served, buf, sizeof(buf), 0), 40);
+	list = dump_of(diag_fd, ntohs(at.sin_port));
+	assert_int_equal(list.sockets[0].rqueue, 0);
+	diag_list_free(&list);
+	close(served);
+	close(client);
+	close(listener);
+	close(diag_fd);
+}
+
+static bool has_port_443(const struct service *service, const struct diag_socket *socket)
+{
+	(void)service;
+	return socket->port == 443;
+}
+
+static void unread_data_are_summed(void **state)
+{
+	static const struct diag_socket sockets[] = {
+		{.port = 443, .rqueue = 0, .last_received_ms = 90000}, /* idle, and everything is read */
+		{.port = 443, .rqueue = 10, .last_received_ms = 300},
+		{.port = 443, .rqueue = UINT32_MAX, .last_received_ms = 4000000},
+		{.port = 80, .rqueue = 7, .last_received_ms = 5000000}, /* of another service */
+	};
+	struct unread unread = {0};
+
+	(void)state;
+	unread_sum(sockets, 1, has_port_443, NULL, &unread);
+	assert_int_equal(unread.connections + unread.bytes + unread.age_ns, 0);
+	unread_sum(sockets, 4, has_port_443, NULL, &unread);
+	assert_int_equal(unread.connections, 2);
+	assert_int_equal(unread.bytes, 10 + (uint64_t)UINT32_MAX);
+	assert_int_equal(unread.age_ns, 4000000 * 1000000ULL);
 }
 
 static void other_dumps_and_errors(void **state)
@@ -344,6 +414,8 @@ int main(void)
 		cmocka_unit_test(c58_only_listeners_are_read),
 		cmocka_unit_test(c58_interrupted_dump_is_seen),
 		cmocka_unit_test(drops_of_a_listener),
+		cmocka_unit_test(what_a_connection_has_not_read),
+		cmocka_unit_test(unread_data_are_summed),
 		cmocka_unit_test(other_dumps_and_errors),
 		cmocka_unit_test(c69_dual_stack),
 		cmocka_unit_test(c69_v6only_beside_v4),

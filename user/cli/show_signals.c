@@ -145,6 +145,24 @@ static void print_turns(const json_t *service)
 	putchar('\n');
 }
 
+/* Where turns are not seen. */
+static void print_unread(const json_t *service)
+{
+	const json_t *unread = json_object_get(service, "unread");
+	char count[FIGURE], bytes[FIGURE], age[FIGURE];
+
+	if (!json_is_object(unread))
+		return;
+	if (!has_number(unread, "connections"))
+		printf("unread      not known%s%s\n", *text_at(unread, "why") ? ": " : "", text_at(unread, "why"));
+	else if (number_at(unread, "connections") == 0)
+		puts("unread      nothing: all that was received has been read");
+	else
+		printf("unread      %s bytes on %s connections, for %s at least\n", count_at(unread, "bytes", bytes),
+		       count_at(unread, "connections", count),
+		       milliseconds_text(json_object_get(unread, "age_ms"), age));
+}
+
 static void print_health_of(const char *title, const json_t *health)
 {
 	static const char *const terms[] = {"error", "latency", "queue", "cpu"};
@@ -204,6 +222,7 @@ void print_signals(const json_t *service)
 	print_words("signal", signal, WORD_FOR(authorities, signal));
 	print_words("visibility", visibility, WORD_FOR(visibilities, visibility));
 	print_turns(service);
+	print_unread(service);
 	print_health(service);
 	print_times(service);
 }

@@ -467,8 +467,7 @@ void listeners_adopt_later(struct daemon *d, uint64_t now_ns)
 
 /* --- connections from before the start ------------------------------------------------------------------------------------------- */
 
-/* Whether the connection's local address is one of the service's. */
-static bool is_of(const struct service *service, const struct diag_socket *socket)
+bool listeners_connection_of(const struct service *service, const struct diag_socket *socket)
 {
 	const uint8_t *any = address_is_v4(socket->addr) ? address_any_v4 : address_any_v6;
 
@@ -501,7 +500,7 @@ static int64_t count_open(const struct daemon *d, const struct service *service)
 		if (err)
 			return err;
 		for (size_t i = 0; i < list.count; i++)
-			count += is_of(service, &list.sockets[i]);
+			count += listeners_connection_of(service, &list.sockets[i]);
 		diag_list_free(&list);
 	}
 	return count;

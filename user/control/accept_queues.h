@@ -18,4 +18,7 @@ void listeners_adopt_later(struct daemon *d, uint64_t now_ns);
 /* Connections of the service that sockops does not know: from before the start. At most once in `max_age_ns`. */
 void listeners_count_before_start(struct daemon *d, struct service *service, uint64_t now_ns, uint64_t max_age_ns);
 
+/* Whether the connection's local address is one of the service's. */
+bool listeners_connection_of(const struct service *service, const struct diag_socket *socket);
+
 #endif /* SLUICE_ACCEPT_QUEUES_H */

@@ -145,6 +145,7 @@ void controller_tick(struct daemon *d, uint64_t began_ns)
 	overrides_expire(d, began_ns);
 	reload_system(d, began_ns);
 	listeners_look(d, began_ns);
+	unread_look(d, began_ns);
 	listeners_adopt_later(d, began_ns);
 	promote_tick(d, began_ns);
 	breakers_save_later(d, began_ns);

@@ -18,6 +18,7 @@
 #include "user/control/netns.h"
 #include "user/control/signals.h"
 #include "user/control/sockdiag.h"
+#include "user/control/unread.h"
 #include "user/datapath/datapath.h"
 #include "user/decide/authority.h"
 #include "user/decide/baseline.h"
@@ -70,6 +71,7 @@ struct service {
 	struct slc_decision_half decision; /* last one pushed */
 	uint64_t before_start; /* connections that sockops does not know */
 	uint64_t before_start_ns; /* when counted */
+	struct unread unread; /* where turns are not seen */
 	bool before_start_over; /* none left: there will be no more */
 
 	struct slc_counters counters; /* at the last tick */
@@ -144,6 +146,7 @@ struct daemon {
 	uint64_t rings_ns; /* when all rings were listed */
 	bool adopting;
 	uint64_t adopt_ns;
+	size_t unread_cursor; /* service whose turn it is to be looked at */
 	struct interface *interfaces;
 	size_t interface_count;
 	bool interfaces_dirty;

@@ -269,6 +269,20 @@ static void health_of_service(const struct page *page, const struct service *ser
 }
 
 static const struct {
+static void unread_age(const struct page *page, const struct service *service)
+{
+	if (unread_known(&service->unread, page->now_ns))
+		metrics_seconds(page->out, "sluice_unread_age_seconds", LABELS({"service", service->policy.name}),
+				service->unread.age_ns);
+}
+
+static void unread_bytes(const struct page *page, const struct service *service)
+{
+	if (unread_known(&service->unread, page->now_ns))
+		metrics_count(page->out, "sluice_unread_bytes", LABELS({"service", service->policy.name}),
+			      service->unread.bytes);
+}
+
 	const char *name, *type, *help;
 	void (*put)(const struct page *page, const struct service *service);
 } families[] = {
@@ -279,6 +293,9 @@ static const struct {
 	{"sluice_breaker_half_open_success_ratio", "gauge",
 	 "Successes among the probes that said something; absent without any.", success_ratio},
 	{"sluice_health_percent", "gauge", "How well the service does; absent where unknown.", health_of_service},
+	{"sluice_unread_age_seconds", "gauge",
+	 "Where turns are not seen: how long received data have waited to be read, at least.", unread_age},
+	{"sluice_unread_bytes", "gauge", "Likewise: how many bytes wait.", unread_bytes},
 };
 
 static void put_families(const struct page *page)

@@ -7,12 +7,14 @@
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "user/control/address.h"
 #include "user/control/scope.h"
 
+#define LAST_RECEIVED_END (offsetof(struct tcp_info, tcpi_last_data_recv) + sizeof(uint32_t))
 #define DUMP_TRIES 8
 #define DUMP_BUFFER 65536 /* the kernel fills 32 KiB at most */
 
@@ -67,6 +69,10 @@ static void socket_of(const struct nlmsghdr *nlh, struct diag_socket *socket)
 			socket->v6only = *(const uint8_t *)RTA_DATA(rta);
 		else if (rta->rta_type == INET_DIAG_SKMEMINFO && RTA_PAYLOAD(rta) > SK_MEMINFO_DROPS * sizeof(uint32_t))
 			socket->drops = ((const uint32_t *)RTA_DATA(rta))[SK_MEMINFO_DROPS];
+		else if (rta->rta_type == INET_DIAG_INFO && RTA_PAYLOAD(rta) >= LAST_RECEIVED_END)
+			memcpy(&socket->last_received_ms,
+			       (const char *)RTA_DATA(rta) + offsetof(struct tcp_info, tcpi_last_data_recv),
+			       sizeof(socket->last_received_ms));
 	}
 }
 
@@ -121,7 +127,9 @@ static int request(int diag_fd, uint32_t seq, uint8_t family, uint32_t states, u
 			.nlmsg_seq = seq},
 		.req = {.sdiag_family = family,
 			.sdiag_protocol = IPPROTO_TCP,
-			.idiag_ext = 1 << (INET_DIAG_SKMEMINFO - 1),
+			/* Drops of listeners; of connections, which may be many, the rest only where it is asked for. */
+			.idiag_ext =
+				1 << (states == 1u << TCP_ESTABLISHED ? INET_DIAG_INFO - 1 : INET_DIAG_SKMEMINFO - 1),
 			.idiag_states = states,
 			.id = {.idiag_sport = htons(port), .idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}},
 	};

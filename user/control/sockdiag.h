@@ -21,6 +21,7 @@ struct diag_socket {
 	uint64_t cookie;
 	uint32_t inode;
 	uint32_t drops; /* of a listener: connections that found its queue full, among others (modulo 2^32) */
+	uint32_t last_received_ms; /* of a connection: ago */
 };
 
 struct diag_list {

@@ -117,11 +117,6 @@ static json_t *handshake_times_json(const struct service *service, uint64_t now_
 
 /* --- turns and what is seen of them ------------------------------------------------------------------------------------ */
 
-static bool turns_off(const struct daemon *d, const struct service *service)
-{
-	return datapath_modes(d->dp)->no_turns || service->config->turns == SLC_TURNS_opaque;
-}
-
 static json_t *turns_json(const struct daemon *d, const struct service *service, uint64_t now_ns)
 {
 	const struct slc_signals *map = datapath_signals(d->dp, service->policy.state);
@@ -139,7 +134,7 @@ static json_t *turns_json(const struct daemon *d, const struct service *service,
 /* signals: what the application itself pushes, once it can. */
 static const char *visibility(const struct daemon *d, const struct service *service)
 {
-	if (turns_off(d, service))
+	if (unread_turns_off(d, service))
 		return "none";
 	return service->config->http_code_count ? "http" : "bytes";
 }
@@ -174,6 +169,7 @@ void status_signals(const struct daemon *d, const struct service *service, const
 		return;
 	add_times(service, now_ns, json);
 	json_object_set_new(json, "turns", turns_json(d, service, now_ns));
+	json_object_set_new(json, "unread", unread_json(d, service, now_ns));
 	json_object_set_new(json, "retransmits", json_integer(map->retransmits));
 	json_object_set_new(json, "repeats", json_integer(count_repeats(counters)));
 	json_object_set_new(json, "health",
