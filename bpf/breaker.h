@@ -5,9 +5,10 @@
  * A ticket is taken when nothing but commit can refuse any more, and given back if that does.
  *
  * Spoofed SYNs must not take all of them: a part of the slots is for known-good sources, and a stranger gets one only
- * when it sends its SYN again, which a spoofed source does not. So its first one is dropped in silence, even where the
- * action is a reset: a client that was reset would not come again. [Tickets for any SYN, 10 000 spoofed a second: the
- * service is never found healthy again; so it is within 0.3 to 0.7 s where a source is known.]
+ * when it has had a good turn before, or sends its SYN again, which a spoofed source does not. So its first one is
+ * dropped in silence, even where the action is a reset: a client that was reset would not come again. [Tickets for any
+ * SYN, 10 000 spoofed a second: the service is never found healthy again; so it is within 0.3 to 0.7 s where a source
+ * is known.]
  *
  * An operator's order replaces all of this; in the shadow (metrics-only) nothing is enforced.
  */
@@ -15,6 +16,7 @@
 #define SLC_BREAKER_H
 
 #include "attempt.h"
+#include "cold.h"
 #include "probe.h"
 #include "trust.h"
 
@@ -44,14 +46,23 @@ static __always_inline _Bool slc_dyed(struct xdp_md *ctx, const struct slc_attem
 	return 0;
 }
 
+/* It has completed handshakes and was answered before: nobody spoofs that, only the address, if he knows it. */
+static __always_inline _Bool slc_had_good_turn(const struct slc_attempt *a)
+{
+	const struct slc_cold *cold = slc_cold_find(a->control, a->source);
+
+	return cold && READ_ONCE(cold->good);
+}
+
 /*
- * Must it come again first? Not a listed or known source; not a datagram, of which nothing is remembered; and not in a
- * dry run, where it passes anyway.
+ * Must it come again first? Not a listed or known source, nor one that had a good turn: its client may give up sooner
+ * than it would send the same SYN again, and then no new one would ever be a repeat. Not a datagram, of which nothing
+ * is remembered; and not in a dry run, where it passes anyway.
  */
 static __always_inline _Bool slc_must_repeat(const struct slc_attempt *a)
 {
 	return a->class >= SLC_CLASS_stranger && a->pkt.proto == SLC_PROTO_TCP && !a->repeat &&
-	       !slc_dry(a, SLC_STAGE_breaker);
+	       !slc_dry(a, SLC_STAGE_breaker) && !slc_had_good_turn(a);
 }
 
 /* The word of slc_probe by which this SYN's flow holds a slot. */

@@ -605,7 +605,7 @@ void rig_age_flows(struct rig *rig, uint32_t ms)
 	}
 }
 
-bool rig_set_open(struct rig *rig, const char *addr, uint32_t uid, uint32_t open)
+static struct slc_cold *cold_of(struct rig *rig, const char *addr, uint32_t uid)
 {
 	uint8_t key[16];
 
@@ -614,13 +614,29 @@ bool rig_set_open(struct rig *rig, const char *addr, uint32_t uid, uint32_t open
 		for (int w = 0; w < SLC_COLD_WAYS; w++) {
 			struct slc_cold *cold = &rig->cold[set].way[w];
 
-			if (cold->uid == uid && !memcmp(cold->addr, key, 16)) {
-				cold->head.open = open;
-				return true;
-			}
+			if (cold->uid == uid && !memcmp(cold->addr, key, 16))
+				return cold;
 		}
 	}
-	return false;
+	return NULL;
+}
+
+bool rig_set_open(struct rig *rig, const char *addr, uint32_t uid, uint32_t open)
+{
+	struct slc_cold *cold = cold_of(rig, addr, uid);
+
+	if (cold)
+		cold->head.open = open;
+	return cold;
+}
+
+bool rig_set_good(struct rig *rig, const char *addr, uint32_t uid, uint32_t good)
+{
+	struct slc_cold *cold = cold_of(rig, addr, uid);
+
+	if (cold)
+		cold->good = good;
+	return cold;
 }
 
 /* --- packets --------------------------------------------------------------------------------------------------------- */

@@ -94,8 +94,10 @@ void rig_override(struct rig *rig, uint16_t state, const struct slc_override_hal
 /* Makes every record of slc_flows older by so much: time that tests need not wait for. */
 void rig_age_flows(struct rig *rig, uint32_t ms);
 
-/* Sources with open connections, as sockops would have counted them. Needs one attempt of `addr` before. */
+/* Sources with open connections, as sockops would have counted them. Needs attempts of `addr` before, under a source.rate. */
 bool rig_set_open(struct rig *rig, const char *addr, uint32_t uid, uint32_t open);
+/* Good turns of a source, likewise. */
+bool rig_set_good(struct rig *rig, const char *addr, uint32_t uid, uint32_t good);
 
 /* --- packets ----------------------------------------------------------------------------------------------------- */
 

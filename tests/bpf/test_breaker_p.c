@@ -382,6 +382,25 @@ static void test_c85_spoofed_sources_take_no_ticket(void **state)
 	assert_int_equal(PASSES(1, .from = KNOWN4), 1);
 }
 
+/*
+ * Clients that give up before they would send the same SYN again: a source that was answered before needs no repeat, one
+ * that only tried does.
+ */
+static void test_impatient_clients_that_were_answered_before(void **state)
+{
+	(void)state;
+	rig_policy_source(&web, NS_PER_MS, 1000);
+	use(&web);
+	assert_int_equal(PASSES(3, .from = "10.1.0.1") + PASSES(3, .from = "10.1.0.2"), 6);
+	assert_true(rig_set_good(rig, "10.1.0.1", web.uid, 1));
+	assert_true(rig_set_good(rig, "10.1.0.2", web.uid, 0));
+	decide(SLC_D_HALF_OPEN);
+	assert_int_equal(PASSES(3, .from = "10.1.0.2"), 0);
+	assert_int_equal(probe()->granted, 0);
+	assert_int_equal(PASSES(9, .from = "10.1.0.1"), PROBES - RESERVED); /* and no slot of those who are known */
+	assert_int_equal(PASSES(9, .from = KNOWN4), RESERVED);
+}
+
 static void test_unused_tickets_run_out(void **state)
 {
 	(void)state;
@@ -998,6 +1017,7 @@ int main(void)
 		ROW(test_reserved_for_known),
 		ROW(test_strangers_are_invited),
 		ROW(test_c85_spoofed_sources_take_no_ticket),
+		ROW(test_impatient_clients_that_were_answered_before),
 		ROW(test_unused_tickets_run_out),
 		ROW(test_c86_a_new_generation_frees_all),
 		ROW(test_retransmit_of_the_holder_passes),
