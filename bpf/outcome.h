@@ -62,14 +62,17 @@ static __always_inline __u32 slc_generation_of(__u32 current, __u32 low)
 static __always_inline _Bool slc_under_pressure(const struct slc_desk *desk, __u32 *ret_generation)
 {
 	const struct slc_decision_half *decision = slc_decision_last(desk->state, ret_generation);
+	__u32 owed;
 
 	if (!decision || desk->now >= READ_ONCE(decision->valid_until_ns))
 		return 0;
 	if (decision->flags & SLC_D_PRESSURE)
 		return 1;
-	return decision->flags & SLC_D_TURNS_MAX &&
-	       (__s64)(READ_ONCE(desk->signals->turns_begun) - READ_ONCE(desk->signals->turns_ended)) >=
-		       (__s64)decision->turns_max;
+	if (!(decision->flags & SLC_D_TURNS_MAX))
+		return 0;
+	/* Modulo 2^32: datagrams that nobody answers need not end, and in time they are more than that. */
+	owed = READ_ONCE(desk->signals->turns_begun) - READ_ONCE(desk->signals->turns_ended);
+	return (__s32)(owed - decision->turns_max) >= 0;
 }
 
 /* `flags` of SLC_T_*. */
@@ -91,11 +94,12 @@ static __always_inline __u32 slc_turn_slot(__u64 ns)
 	return slot < SLC_TURN_SLOTS ? slot : 0;
 }
 
-static __always_inline void slc_owe(const struct slc_desk *desk, __u32 grade, __u8 cell, __u64 begun, int delta)
+static __always_inline void slc_owe(const struct slc_desk *desk, __u32 flags, __u8 cell, __u64 begun, int delta)
 {
+	__u32 grade = slc_grade_of(flags);
 	__u32 slot = begun >> (desk->measure->owed_shift & 63) & (SLC_OWED_SLOTS - 1);
 
-	if (grade < 2)
+	if (grade != SLC_GRADE_pressure || flags & SLC_T_PROVEN)
 		__sync_fetch_and_add(&desk->signals->owed[grade][slot][cell >> 2], delta);
 }
 
@@ -104,7 +108,7 @@ static __always_inline void slc_started(const struct slc_desk *desk, __u32 flags
 	__u32 grade = slc_grade_of(flags);
 
 	__sync_fetch_and_add(&desk->signals->started[grade][slc_turn_slot(desk->now)].started, 1);
-	slc_owe(desk, grade, cell, desk->now, 1);
+	slc_owe(desk, flags, cell, desk->now, 1);
 }
 
 /* Later than timeout it has been counted as unanswered: its slot does not change any more. */
@@ -115,7 +119,7 @@ static __always_inline _Bool slc_finished(const struct slc_desk *desk, __u32 fla
 	if (desk->now - begun >= desk->measure->timeout_ns)
 		return 0;
 	__sync_fetch_and_add(&desk->signals->started[grade][slc_turn_slot(begun)].finished, 1);
-	slc_owe(desk, grade, cell, begun, -1);
+	slc_owe(desk, flags, cell, begun, -1);
 	return 1;
 }
 

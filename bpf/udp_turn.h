@@ -84,8 +84,9 @@ static __always_inline void slc_udp_asked(const struct slc_desk *desk, const str
 	turn.generation = generation;
 	if (bpf_map_update_elem(&slc_udp_turns, &flow, &turn, waiting ? BPF_ANY : BPF_NOEXIST))
 		return; /* its copy on another CPU came first */
-	if (!waiting)
-		__sync_fetch_and_add(&desk->signals->turns_begun, 1);
+	__sync_fetch_and_add(&desk->signals->turns_begun, 1);
+	if (waiting) /* its turn ends unanswered; where it had to make room, or nobody asks again, none says so */
+		__sync_fetch_and_add(&desk->signals->turns_ended, 1);
 	slc_started(desk, slc_udp_flags(&turn), turn.cell);
 	slc_udp_probe(desk, flow, turn.generation, SLC_SLOT_owed);
 }

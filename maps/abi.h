@@ -278,7 +278,7 @@ struct slc_decision_half {
 	__u8 reserved; /* of these for known-good sources: slots 0 to reserved - 1 */
 	__u16 pad;
 	__u32 ticket_ms; /* an unfinished ticket is free again after this */
-	__u32 turns_max; /* with SLC_D_TURNS_MAX: turns in flight from which on a further one begins under pressure */
+	__u32 turns_max; /* with SLC_D_TURNS_MAX: begun - ended from which on, modulo 2^32, one begins under pressure */
 };
 
 struct slc_decision {
@@ -492,7 +492,7 @@ struct slc_signals {
 	__u32 handshake[SLC_CLASS_COUNT][SLC_HIST]; /* last SYN -> ESTABLISHED */
 	/* since ABI 1.1 */
 	__u64 turns_begun;
-	__u64 turns_ended; /* begun - ended: in flight, an answer is owed */
+	__u64 turns_ended; /* begun - ended: an answer is owed, however old; datagrams without one may never end */
 	__u64 turns_young; /* begun on connections younger than SLC_YOUNG_NS */
 	__u64 last_answer_ns; /* last first byte of an answer */
 	__u64 retransmits; /* segments sent again, counted at close */
@@ -502,7 +502,8 @@ struct slc_signals {
 	__u32 no_listener_s[SLC_CELLS]; /* second of the last no_listener */
 	struct slc_turns started[SLC_GRADE_COUNT]
 				[SLC_TURN_SLOTS]; /* [last request byte / SLC_TURN_SLOT_NS % SLC_TURN_SLOTS] */
-	__u32 owed[2][SLC_OWED_SLOTS][SLC_OWED_CELLS]; /* started - finished; grades proven and unproven */
+	__u32 owed[SLC_GRADE_COUNT][SLC_OWED_SLOTS]
+		  [SLC_OWED_CELLS]; /* started - finished; of those under pressure the proven sources' alone */
 	struct slc_dist latency; /* last request byte -> first of the answer */
 	struct slc_dist tls; /* the same of TLS handshake turns */
 	struct slc_dist

@@ -279,7 +279,7 @@ static struct rings rings_of(enum slc_grade grade)
 		sum.started += signals()->started[grade][i].started;
 		sum.finished += signals()->started[grade][i].finished;
 	}
-	for (int i = 0; grade < 2 && i < SLC_OWED_SLOTS; i++)
+	for (int i = 0; i < SLC_OWED_SLOTS; i++)
 		for (int c = 0; c < SLC_OWED_CELLS; c++)
 			sum.owed += (int32_t)signals()->owed[grade][i][c];
 	return sum;
@@ -962,6 +962,52 @@ static void test_under_pressure(void **state)
 	assert_int_equal(cells(0).failure, 1); /* it had a good turn */
 }
 
+/* Who is owed an answer under pressure is kept of those who had a good turn, until its time is over. */
+static void test_owed_under_pressure(void **state)
+{
+	(void)state;
+	NEED_CGROUP();
+	open_it();
+	press(true);
+	play("qQ");
+	assert_int_equal(rings_of(SLC_GRADE_pressure).owed, 0); /* a stranger */
+	play("A");
+	expect_filed(SLC_ROW_pressure, SLC_OUT_answered, 1);
+	assert_int_equal(rings_of(SLC_GRADE_pressure).owed, 0);
+	play("qQ");
+	assert_int_equal(rings_of(SLC_GRADE_pressure).owed, 1);
+	play("A");
+	expect_filed(SLC_ROW_pressure, SLC_OUT_answered, 2);
+	assert_int_equal(rings_of(SLC_GRADE_pressure).owed, 0);
+	play("qQ=A");
+	expect_filed(SLC_ROW_pressure, SLC_OUT_late, 1);
+	assert_int_equal(rings_of(SLC_GRADE_pressure).owed, 1); /* it was counted as unanswered */
+}
+
+/* From turns_max in flight on; what never ended before may be more than 32 bits hold. */
+static void test_turns_max(void **state)
+{
+	static const uint64_t hanging[] = {0, 25, UINT32_MAX, 1ULL << 33};
+	struct slc_decision_half d = rig_decision();
+
+	(void)state;
+	NEED_CGROUP();
+	open_it();
+	d.flags = SLC_D_TURNS_MAX;
+	for (size_t i = 0; i < sizeof(hanging) / sizeof(*hanging); i++) {
+		rig->signals[slot].turns_begun = signals()->turns_ended + hanging[i];
+		d.turns_max = (uint32_t)(hanging[i] + 1);
+		rig_decide(rig, slot, &d);
+		play("qQA");
+		expect_filed(SLC_ROW_even, SLC_OUT_answered, i + 1);
+		d.turns_max = (uint32_t)hanging[i];
+		rig_decide(rig, slot, &d);
+		play("qQA");
+		expect_filed(SLC_ROW_pressure, SLC_OUT_answered, i + 1);
+	}
+	assert_int_equal(filed_in_all(), 8);
+}
+
 static void test_admitted_under_pressure(void **state)
 {
 	(void)state;
@@ -1346,7 +1392,8 @@ static void test_udp_answer_time(void **state)
 	udp_answer(service, &peer);
 	expect_filed(SLC_ROW_even, SLC_OUT_answered, 2);
 	assert_int_equal(unanswered(), 2);
-	assert_int_equal(signals()->turns_begun, signals()->turns_ended);
+	assert_int_equal(signals()->turns_begun, 5);
+	assert_int_equal(signals()->turns_ended, 5);
 	assert_int_equal(rings_of(SLC_GRADE_unproven).started, 1); /* then it had an answer */
 	close(service);
 	close(asker);
@@ -1403,6 +1450,8 @@ int main(void)
 		ROW(test_outcomes_of_older_generations),
 		ROW(test_first_turn_is_of_the_admission),
 		ROW(test_under_pressure),
+		ROW(test_owed_under_pressure),
+		ROW(test_turns_max),
 		ROW(test_admitted_under_pressure),
 		ROW(test_unproven_until_a_good_turn),
 		ROW(test_known_good_is_proven),

@@ -61,6 +61,7 @@ static void hold_slow(struct sim *sim)
 static void hold_silent(struct sim *sim)
 {
 	sim->input.owed = 20;
+	sim->input.owed_proven = 3;
 	sim_tick(sim, 0, 0);
 	sim->input.now_ns += 10 * S;
 }

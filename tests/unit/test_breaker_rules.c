@@ -354,6 +354,7 @@ static void silence_is_counted_from_the_later_of_both(void **state)
 	sim.input.last_answer_ns = sim.input.now_ns;
 	sim_tick_after(&sim, 3600 * S);
 	sim.input.owed = 20;
+	sim.input.owed_proven = 3;
 	sim_tick(&sim, 0, 0);
 	assert_int_equal(sim.breaker.figures.silence_ns, 0);
 	sim_tick_after(&sim, 10 * S - 1);
@@ -371,10 +372,83 @@ static void silence_is_counted_from_the_later_of_both(void **state)
 	/* Too few owed, for however long. */
 	sim_begin(&sim, &config);
 	sim.input.owed = 19;
+	sim.input.owed_proven = 19;
 	for (int i = 0; i < 100; i++)
 		sim_tick_after(&sim, 10 * S);
 	assert_int_equal(sim.breaker.state, BREAKER_closed);
 	assert_false(sim.breaker.figures.has_silence);
+	sim_end(&sim);
+}
+
+/* Who must wait for it: a service that answers nobody has failed, one that is asked nothing has not. */
+static void silence_is_borne_out_by_proven_sources(void **state)
+{
+	const struct {
+		const char *text;
+		unsigned int active; /* sources with outcomes in the window */
+		bool answered;
+		unsigned int proven, unproven;
+		uint32_t min_sources;
+		enum breaker_rule rule;
+	} rows[] = {
+		{"slow loris alone, one source", 0, true, 0, 1, 3, RULE_none},
+		{"slow loris alone, all sources there are", 0, true, 0, 64, 3, RULE_none},
+		{"slow loris beside sources that are done", 30, true, 0, 64, 3, RULE_none},
+		{"two of many wait", 30, true, 2, 64, 3, RULE_none},
+		{"three of many wait", 30, true, 3, 0, 3, RULE_silent},
+		{"the one who is there waits", 1, true, 1, 0, 3, RULE_silent},
+		{"nobody answered so far, and all wait", 0, false, 0, 3, 3, RULE_silent},
+		{"nobody answered so far, two wait", 0, false, 0, 2, 3, RULE_none},
+		{"nobody answered so far, one is enough", 0, false, 0, 1, 1, RULE_silent},
+		{"more sources asked for than can be told apart", 200, true, 40, 0, 200, RULE_silent},
+		{"more sources asked for, a few wait", 200, true, 20, 0, 200, RULE_none},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct breaker_config config = only(false, true);
+		struct sim sim;
+
+		config.min_sources = rows[i].min_sources;
+		sim_begin(&sim, &config);
+		sim.input.has_last_answer = rows[i].answered;
+		sim.input.last_answer_ns = rows[i].answered ? sim.input.now_ns : 0;
+		for (unsigned int n = 0; n < rows[i].active; n++)
+			sim.sample.cells[n].success = 10;
+		sim.input.owed = 25;
+		sim.input.owed_proven = rows[i].proven;
+		sim.input.owed_unproven = rows[i].unproven;
+		for (int n = 0; n <= 101; n++)
+			sim_tick(&sim, 0, 0);
+		if (sim.breaker.tripped_by != rows[i].rule)
+			fail_msg("%s: %s", rows[i].text, breaker_rule_names[sim.breaker.tripped_by]);
+		sim_end(&sim);
+	}
+}
+
+/* A night of it: turns come and are given up on, nobody else is there. */
+static void c80_a_night_of_slow_loris_never_opens_it(void **state)
+{
+	const struct breaker_config config = sim_config();
+	struct sim sim;
+
+	(void)state;
+	sim_begin(&sim, &config);
+	sim.input.has_last_answer = true;
+	sim.input.last_answer_ns = sim.input.now_ns;
+	assert_true(sim_run(&sim, 50, 0, 60 * S));
+	for (uint64_t at = 0; at < 10 * 3600 * S; at += TICK) {
+		sim.input.owed = 20 + dice(500);
+		sim.input.owed_unproven = 1 + dice(64);
+		for (unsigned int n = dice(20); n > 0; n--) /* their time is over */
+			sim.sample.cells[dice(SLC_CELLS)].unproven++;
+		sim_tick(&sim, 0, 0);
+	}
+	assert_int_equal(sim.events, 0);
+	/* It hangs for those who come in the morning. */
+	sim.input.owed_proven = 3;
+	sim_tick(&sim, 0, 0);
+	assert_int_equal(sim.event.rule, RULE_silent);
 	sim_end(&sim);
 }
 
@@ -522,6 +596,8 @@ int main(void)
 		cmocka_unit_test(how_many_in_a_row),
 		cmocka_unit_test(a_fifth_failing_at_low_traffic_is_no_outage),
 		cmocka_unit_test(silence_is_counted_from_the_later_of_both),
+		cmocka_unit_test(silence_is_borne_out_by_proven_sources),
+		cmocka_unit_test(c80_a_night_of_slow_loris_never_opens_it),
 		cmocka_unit_test(risk_by_hand),
 		cmocka_unit_test(risk_of_a_profile_with_a_low_lat_ref),
 		cmocka_unit_test(risk_trips_above_its_gate_only),

@@ -162,6 +162,8 @@ static void disturb(struct world *world)
 		break;
 	default:
 		world->sim.input.owed = dice(100);
+		world->sim.input.owed_proven = dice(5);
+		world->sim.input.owed_unproven = dice(5);
 		world->sim.baseline.has_p99 = dice(2);
 		world->sim.baseline.p99_ns = dice(3000) * MS;
 		world->sim.baseline.has_connections = dice(2);

@@ -25,6 +25,7 @@
 struct turn {
 	uint64_t begun_ns;
 	uint8_t cell, grade;
+	bool proven; /* with grade pressure */
 	bool over; /* finished within timeout, or moved */
 	bool told; /* the model counted it as unanswered */
 };
@@ -63,7 +64,7 @@ static void kernel_start(uint64_t timeout_ns)
 		for (int slot = 0; slot < SLC_TURN_SLOTS; slot++)
 			kernel.signals.started[grade][slot] =
 				(struct slc_turns){dice(1ULL << 32), UINT32_MAX - dice(5)};
-	for (int i = 0; i < 2 * SLC_OWED_SLOTS * SLC_OWED_CELLS; i++)
+	for (int i = 0; i < SLC_GRADE_COUNT * SLC_OWED_SLOTS * SLC_OWED_CELLS; i++)
 		((uint32_t *)kernel.signals.owed)[i] = UINT32_MAX - dice(9);
 }
 
@@ -77,7 +78,7 @@ static void note(const struct turn *turn, bool finished)
 		slot->finished++;
 	else
 		slot->started++;
-	if (turn->grade < 2)
+	if (turn->grade != SLC_GRADE_pressure || turn->proven)
 		kernel.signals.owed[turn->grade][coarse % SLC_OWED_SLOTS][turn->cell >> 2] += finished ? -1 : 1;
 }
 
@@ -468,6 +469,81 @@ static void unknown_owners_are_one_source(void **state)
 	overdue_free(&overdue);
 }
 
+/* --- who waits ------------------------------------------------------------------------------------------------------------ */
+
+static struct overdue_waiting waiting_at(struct overdue *overdue, uint64_t now_ns, uint64_t span_ns)
+{
+	take_at(overdue, now_ns, 0);
+	return overdue_waiting(overdue, &kernel.signals, now_ns, span_ns);
+}
+
+/* Before and after their time is over alike, until the span has passed; an answer in time takes it back. */
+static void who_waits_is_known_for_the_span(void **state)
+{
+	static const uint64_t timeouts[] = {100 * MS, 1 * S, 5 * S, 60 * S};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(timeouts) / sizeof(*timeouts); i++) {
+		const uint64_t span = 2 * timeouts[i];
+		struct overdue *overdue = overdue_new();
+		struct overdue_waiting waiting;
+		uint64_t begun = 2000 * S + 150 * MS, seen = 0;
+		struct turn *answered;
+
+		kernel_start(timeouts[i]);
+		take_at(overdue, 2000 * S, 0);
+		kernel.now_ns = begun;
+		start_turn(8, SLC_GRADE_proven);
+		start_turn(9, SLC_GRADE_proven); /* the same coarse cell */
+		start_turn(80, SLC_GRADE_proven);
+		for (int n = 0; n < 5; n++)
+			start_turn(100 + 4 * n, SLC_GRADE_unproven);
+		answered = start_turn(200, SLC_GRADE_proven);
+		waiting = waiting_at(overdue, begun + MS, span);
+		assert_int_equal(waiting.proven, 3);
+		assert_int_equal(waiting.unproven, 5);
+		kernel.now_ns = begun + timeouts[i] / 2;
+		finish_turn(answered);
+		for (uint64_t now = kernel.now_ns; now < begun + 3 * span; now += timeouts[i] / 20) {
+			waiting = waiting_at(overdue, now, span);
+			assert_true(waiting.proven == 2 || (!waiting.proven && now > begun + span / 2));
+			assert_true(waiting.unproven == (waiting.proven ? 5 : 0));
+			if (waiting.proven)
+				seen = now;
+		}
+		/* Never longer than the span: what began before the silence says nothing of it. */
+		assert_in_range(seen, begun + span - span / 4, begun + span);
+		overdue_free(&overdue);
+	}
+}
+
+/* Under pressure only of proven sources; rounds later what they left is no longer there. */
+static void who_waits_under_pressure(void **state)
+{
+	struct overdue *overdue = overdue_new();
+	struct overdue_waiting waiting;
+	struct turn *turn;
+
+	(void)state;
+	kernel_start(5 * S);
+	take_at(overdue, 2000 * S, 0);
+	for (uint64_t now = 2000 * S + 100 * MS; now < 2400 * S; now += 100 * MS) {
+		kernel.now_ns = now;
+		start_turn(4 * (now / (100 * MS) % 10), SLC_GRADE_pressure);
+		if (now % (1 * S) == 0 && now < 2200 * S) {
+			turn = &kernel.turns[kernel.count++];
+			*turn = (struct turn){now, .cell = 100, .grade = SLC_GRADE_pressure, .proven = true};
+			note(turn, false);
+		}
+		waiting = waiting_at(overdue, now, 10 * S);
+		assert_int_equal(waiting.proven, now >= 2001 * S && now < 2208 * S  ? 1
+						 : now > 2210 * S || now < 2001 * S ? 0
+										    : waiting.proven);
+		assert_int_equal(waiting.unproven, 0);
+	}
+	overdue_free(&overdue);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -480,6 +556,8 @@ int main(void)
 		cmocka_unit_test(cells_are_exact_where_others_are_answered),
 		cmocka_unit_test(cells_are_in_proportion_else),
 		cmocka_unit_test(unknown_owners_are_one_source),
+		cmocka_unit_test(who_waits_is_known_for_the_span),
+		cmocka_unit_test(who_waits_under_pressure),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

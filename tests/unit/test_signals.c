@@ -129,6 +129,35 @@ static void nobody_listens_counts_once_a_tick(void **state)
 	assert_int_equal(b->sample.always, 0);
 }
 
+/*
+ * It listens on one address of the host; SYNs to another one meet nobody, and those who send them need not exist. Only
+ * once it listens nowhere has it failed, and what came before that is not made up for.
+ */
+static void nobody_listens_where_the_service_is_not(void **state)
+{
+	struct bench *b = *state;
+
+	b->facts.was_listening = b->facts.listening = true;
+	tick(b, 0);
+	for (int i = 0; i < 50; i++) {
+		b->map.outcomes[0][SLC_OUT_no_listener] += 100;
+		for (int c = 0; c < 100; c++)
+			b->map.no_listener_s[c] = 1000 + i;
+		tick(b, 0);
+		assert_int_equal(b->sample.always, 0);
+		assert_int_equal(b->sample.always_sources, 0);
+	}
+	assert_int_equal(signals_outcome_total(&b->signals, &b->map, SLC_OUT_no_listener), 5000);
+	b->facts.listening = false;
+	tick(b, 0);
+	assert_int_equal(b->sample.always, 0);
+	b->map.outcomes[0][SLC_OUT_no_listener] += 4;
+	b->map.no_listener_s[7] = 2000;
+	tick(b, 0);
+	assert_int_equal(b->sample.always, 4);
+	assert_int_equal(b->sample.always_sources, 1);
+}
+
 /* Without a look of the kernel side: it listened, does not any more, and somebody was let through to nobody. */
 static void without_the_gate_sock_diag_tells(void **state)
 {
@@ -187,6 +216,27 @@ static void unanswered_turns_are_failures_when_their_time_is_over(void **state)
 	assert_int_equal(signals_outcome_total(&b->signals, &b->map, SLC_OUT_unanswered), 19);
 	assert_int_equal(signals_outcome(&b->signals, &b->map, SLC_ROW_pressure, SLC_OUT_unanswered), 7);
 	assert_int_equal(signals_owed(&b->map), 19);
+}
+
+/* Datagrams without an answer: their turns end for nobody but the clock, and the service is at rest then. */
+static void datagrams_that_nobody_answers_are_in_flight_until_timeout(void **state)
+{
+	struct bench *b = *state;
+
+	tick(b, 0);
+	for (int i = 0; i < 50; i++) { /* 5 s */
+		if (i < 30)
+			owe(b, SLC_GRADE_proven, 40, b->facts.now_ns + TICK, 1);
+		tick(b, 0);
+		assert_in_range(b->signals.in_flight, 0, 12); /* of the last second */
+		assert_true(b->signals.in_flight > 0 || i > 30);
+	}
+	assert_int_equal(signals_owed(&b->map), 30);
+	for (int i = 0; i < 100; i++) {
+		tick(b, 0);
+		assert_int_equal(b->signals.in_flight, 0);
+		assert_int_equal(signals_in_flight(&b->signals, &b->map, b->facts.now_ns), 0);
+	}
 }
 
 /* c86: of turns that began in another state the breaker learns nothing. */
@@ -387,8 +437,10 @@ int main(void)
 		FRESH(differences_are_taken),
 		FRESH(c86_late_results_are_of_their_own_generation),
 		FRESH(nobody_listens_counts_once_a_tick),
+		FRESH(nobody_listens_where_the_service_is_not),
 		FRESH(without_the_gate_sock_diag_tells),
 		FRESH(unanswered_turns_are_failures_when_their_time_is_over),
+		FRESH(datagrams_that_nobody_answers_are_in_flight_until_timeout),
 		FRESH(c86_unanswered_turns_of_before_are_stale),
 		FRESH(lost_handshakes_never_fall),
 		FRESH(c101_a_gap_is_forgotten),

@@ -353,7 +353,7 @@ static void make_input(struct daemon *d, struct service *service, const struct o
 		.now_ns = now_ns,
 		.random = clock_random(),
 		.sample = &service->sample,
-		.owed = signals_owed(map),
+		.owed = service->signals.in_flight,
 		.last_answer_ns = __atomic_load_n(&map->last_answer_ns, __ATOMIC_RELAXED),
 		.baseline = &service->baseline,
 		.handshake_ns = service->decision.handshake_ns,
@@ -362,6 +362,13 @@ static void make_input(struct daemon *d, struct service *service, const struct o
 		.order = order_of(order),
 	};
 	input->has_last_answer = input->last_answer_ns != 0; /* the clock was never 0 */
+	if (input->owed * 2 >= service->breaker.config.min_outcomes) { /* else nobody asks */
+		struct overdue_waiting waiting = overdue_waiting(service->signals.overdue, map, now_ns,
+								 service->breaker.config.silent_ns);
+
+		input->owed_proven = waiting.proven;
+		input->owed_unproven = service->policy.proto == IPPROTO_TCP ? waiting.unproven : 0;
+	}
 	dist_window_sum(service->signals.latency.fast, now_ns, &latency);
 	input->has_p95 = dist_quantile(&latency, 9500, &input->p95_ns);
 	probes_view(datapath_probes(d->dp, service->policy.state), service->breaker.generation, now_ns, &input->probes);
@@ -378,21 +385,20 @@ uint64_t rate_interval16(double per_second)
 
 /*
  * What is in flight when a turn begins the kernel side knows at once, the tick only later. It counts those too that
- * were given up on and hang on in open connections: they are added to the limit.
+ * were given up on and hang on in open connections, and datagrams that nobody answered: they are added to the limit.
  */
 static void put_pressure(const struct daemon *d, const struct service *service, struct slc_decision_half *half)
 {
 	const struct pressure *pressure = &service->pressure;
 	uint64_t owed = signals_owed(datapath_signals(d->dp, service->policy.state));
 	uint64_t hanging = owed > service->signals.in_flight ? owed - service->signals.in_flight : 0;
-	double limit = pressure->limit + (double)hanging;
 
 	if (pressure->on)
 		half->flags |= SLC_D_PRESSURE;
-	if (!pressure->works || limit >= UINT32_MAX)
+	if (!pressure->works || pressure->limit >= INT32_MAX)
 		return;
 	half->flags |= SLC_D_TURNS_MAX;
-	half->turns_max = (uint32_t)limit;
+	half->turns_max = (uint32_t)(hanging + (uint64_t)pressure->limit); /* compared modulo 2^32 */
 }
 
 static void put_half(const struct service *service, const struct breaker_decision *decision,

@@ -18,9 +18,10 @@ static const struct slc_probe *probes_of(const struct page *page, const struct s
 
 /* --- one value a service ------------------------------------------------------------------------------------------- */
 
-static uint64_t owed(const struct page *page, const struct service *service)
+static uint64_t in_flight(const struct page *page, const struct service *service)
 {
-	return signals_owed(signals_of(page, service));
+	(void)page;
+	return service->signals.in_flight;
 }
 
 static uint64_t retransmits(const struct page *page, const struct service *service)
@@ -64,7 +65,7 @@ static const struct {
 	const char *name, *type, *help;
 	uint64_t (*get)(const struct page *page, const struct service *service);
 } values[] = {
-	{"sluice_turns_in_flight", "gauge", "Requests that are owed an answer.", owed},
+	{"sluice_turns_in_flight", "gauge", "Requests that are owed an answer and younger than timeout.", in_flight},
 	{"sluice_retransmits_total", "counter", "Segments sent again to clients.", retransmits},
 	{"sluice_breaker_enforced", "gauge", "1 if the breaker acts, 0 for metrics only.", enforced},
 	{"sluice_breaker_generation", "gauge", "Grows by one with each change of state.", generation},
@@ -268,7 +269,6 @@ static void health_of_service(const struct page *page, const struct service *ser
 	}
 }
 
-static const struct {
 static void unread_age(const struct page *page, const struct service *service)
 {
 	if (unread_known(&service->unread, page->now_ns))
@@ -283,6 +283,7 @@ static void unread_bytes(const struct page *page, const struct service *service)
 			      service->unread.bytes);
 }
 
+static const struct {
 	const char *name, *type, *help;
 	void (*put)(const struct page *page, const struct service *service);
 } families[] = {
@@ -292,10 +293,10 @@ static void unread_bytes(const struct page *page, const struct service *service)
 	{"sluice_breaker_probes_total", "counter", "Probes by how they ended.", probes_ended},
 	{"sluice_breaker_half_open_success_ratio", "gauge",
 	 "Successes among the probes that said something; absent without any.", success_ratio},
-	{"sluice_health_percent", "gauge", "How well the service does; absent where unknown.", health_of_service},
 	{"sluice_unread_age_seconds", "gauge",
 	 "Where turns are not seen: how long received data have waited to be read, at least.", unread_age},
 	{"sluice_unread_bytes", "gauge", "Likewise: how many bytes wait.", unread_bytes},
+	{"sluice_health_percent", "gauge", "How well the service does; absent where unknown.", health_of_service},
 };
 
 static void put_families(const struct page *page)

@@ -174,7 +174,8 @@ static void take_known(struct signals *s, const struct slc_signals *map, struct 
 
 /*
  * SYNs that met no listener: as the kernel side saw them, once per source and second; where it does not look, from
- * sock_diag: the service had a listener, has none, and something was admitted: one a tick at most.
+ * sock_diag: the service had a listener, has none, and something was admitted: one a tick at most. While it has one, they
+ * went to an address that it does not serve, which says something about who sent them only: they need not even be there.
  */
 static void take_no_listener(struct signals *s, const struct slc_signals *map, const struct slc_measure *measure,
 			     const struct signals_facts *facts, struct sample *sample)
@@ -197,7 +198,7 @@ static void take_no_listener(struct signals *s, const struct slc_signals *map, c
 		grown++;
 		sources++;
 	}
-	if (outcome_class(measure, SLC_OUT_no_listener) != SLC_OUTCOME_FAILURE)
+	if (facts->listening || outcome_class(measure, SLC_OUT_no_listener) != SLC_OUTCOME_FAILURE)
 		return;
 	sample->always = grown;
 	sample->always_sources = sources;
@@ -210,7 +211,7 @@ static void take_overdue(struct signals *s, const struct slc_signals *map, const
 	struct overdue_counts counts;
 
 	overdue_take(s->overdue, map, measure, now_ns, s->since_ns, &counts);
-	s->in_flight = overdue_in_flight(s->overdue, map, now_ns);
+	s->in_flight = signals_in_flight(s, map, now_ns);
 	for (unsigned int c = 0; fails && c < SLC_CELLS; c++) {
 		sample->cells[c].failure += counts.proven[c];
 		sample->cells[c].unproven += counts.unproven[c];
@@ -286,6 +287,11 @@ uint64_t signals_outcome_total(const struct signals *s, const struct slc_signals
 	if (kind == SLC_OUT_no_listener)
 		total += s->unlistened;
 	return total;
+}
+
+uint64_t signals_in_flight(const struct signals *s, const struct slc_signals *map, uint64_t now_ns)
+{
+	return s->overdue ? overdue_in_flight(s->overdue, map, now_ns) : 0;
 }
 
 uint64_t signals_owed(const struct slc_signals *map)

@@ -36,7 +36,7 @@ struct signals {
 	uint64_t pressed; /* outcomes under pressure, of any generation */
 	uint32_t no_listener_s[SLC_CELLS];
 	struct overdue *overdue;
-	uint64_t in_flight; /* turns owed an answer and younger than timeout */
+	uint64_t in_flight; /* signals_in_flight() as of the last tick */
 
 	/* what the kernel cannot count, since the daemon's start */
 	uint64_t unanswered[SLC_ROW_COUNT]; /* by row as if the kernel had filed it */
@@ -59,7 +59,7 @@ struct signals_facts {
 	bool has_head_wait;
 	uint64_t head_wait_ns;
 	bool gate_blind; /* the kernel side does not look for a listener */
-	bool was_listening, listening;
+	bool was_listening, listening; /* it has a listener, whatever address that is on */
 	uint64_t admitted, established; /* cumulated */
 	uint64_t admitted_then; /* admitted so long ago that the handshake is over, or lost */
 	uint32_t drops; /* of its listeners, since the last tick */
@@ -82,7 +82,9 @@ uint64_t signals_outcome_total(const struct signals *s, const struct slc_signals
 enum slc_outcome_class outcome_class(const struct slc_measure *measure, enum slc_outcome kind);
 extern const char *const outcome_names[SLC_OUTCOME_COUNT];
 #define ANSWERS (1u << SLC_OUT_answered | 1u << SLC_OUT_slow | 1u << SLC_OUT_http_5xx)
-/* Turns that are owed an answer, however old. */
+/* Turns that are owed an answer and are younger than timeout: those of the service's open ones that can still succeed. */
+uint64_t signals_in_flight(const struct signals *s, const struct slc_signals *map, uint64_t now_ns);
+/* What the kernel side compares turns_max with: also those that hang on, and datagrams that nobody answered. */
 uint64_t signals_owed(const struct slc_signals *map);
 
 #endif /* SLUICE_SIGNALS_H */

@@ -123,12 +123,12 @@ static json_t *turns_json(const struct daemon *d, const struct service *service,
 	double young = 0;
 	bool known = authority_young_share(&service->authority, now_ns, &young);
 
-	return json_pack("{s:s, s:I, s:I, s:I, s:o, s:o, s:b}", "mode",
-			 datapath_modes(d->dp)->no_turns ? "none" : turns_names[service->config->turns], "in_flight",
-			 (json_int_t)signals_owed(map), "begun", (json_int_t)map->turns_begun, "ended",
-			 (json_int_t)map->turns_ended, "young_share", ratio_json(known, young), "limit",
-			 ratio_json(service->pressure.has_mu, service->pressure.limit), "pressure",
-			 service->pressure.on);
+	return json_pack(
+		"{s:s, s:I, s:I, s:I, s:o, s:o, s:b}", "mode",
+		datapath_modes(d->dp)->no_turns ? "none" : turns_names[service->config->turns], "in_flight",
+		(json_int_t)signals_in_flight(&service->signals, map, now_ns), "begun", (json_int_t)map->turns_begun,
+		"ended", (json_int_t)map->turns_ended, "young_share", ratio_json(known, young), "limit",
+		ratio_json(service->pressure.has_mu, service->pressure.limit), "pressure", service->pressure.on);
 }
 
 /* signals: what the application itself pushes, once it can. */

@@ -80,7 +80,9 @@ struct breaker_input {
 	uint64_t now_ns;
 	uint64_t random; /* fresh, uniform */
 	const struct sample *sample; /* of the breaker's generation */
-	uint64_t owed; /* turns in flight */
+	uint64_t owed; /* turns that are owed an answer and younger than timeout */
+	unsigned int owed_proven; /* cells of proven sources that got none to what they asked in the last silent_ns */
+	unsigned int owed_unproven; /* of other sources; 0 where they may be forged */
 	bool has_last_answer;
 	uint64_t last_answer_ns;
 	bool has_p95; /* of the last 10 s */
@@ -101,6 +103,8 @@ struct breaker_figures {
 	uint64_t p95_ns, base_ns;
 	bool has_p95;
 	uint64_t owed;
+	unsigned int owed_proven, owed_unproven;
+	bool has_answered; /* anybody, ever */
 	bool has_silence;
 	uint64_t silence_ns;
 	uint32_t run; /* consecutive failures */
@@ -141,7 +145,7 @@ struct breaker {
 	double past_outcomes, past_failures; /* before the run: of the newest 128 outcomes */
 	uint64_t last_second_outcomes;
 	struct tally recent; /* of the last 10 s, for risk */
-	bool owing; /* at least min_outcomes owed, and never under half of that since */
+	bool owing; /* at least min_outcomes turns owed, and never under half of that since */
 	uint64_t owing_since_ns;
 	uint64_t trips[RULE_COUNT];
 	struct breaker_figures figures; /* of the last tick */

@@ -10,6 +10,7 @@
 #define FAST_BUCKET_NS 100000000ULL /* a tick: the newest outcomes are told apart by ticks, not better */
 #define SECOND_NS 1000000000ULL
 #define CONSECUTIVE_BELOW 20 /* outcomes in the last second: above it counts per CPU have no order */
+#define OWED_CELLS_SURE (SLC_OWED_CELLS / 2) /* as many cells as there are: more sources would share them */
 #define BREAKER_PAST 128.0 /* outcomes that `past` remembers */
 #define BY_CHANCE 1e-7 /* of a run, at each outcome: once in 10 million */
 
@@ -87,6 +88,9 @@ static void record_silence(struct breaker *breaker, const struct breaker_input *
 		breaker->owing_since_ns = input->now_ns;
 	}
 	figures->owed = input->owed;
+	figures->owed_proven = input->owed_proven;
+	figures->owed_unproven = input->owed_unproven;
+	figures->has_answered = input->has_last_answer;
 	figures->has_silence = breaker->owing;
 	figures->silence_ns = 0;
 	if (!breaker->owing)
@@ -229,11 +233,27 @@ static bool holds_slow(const struct breaker *breaker)
 	       tally->slow_rate * WHOLE >= breaker->config.slow_rate;
 }
 
-/* Whoever is owed: no source can keep a service from answering all the others. */
+/*
+ * Strangers who ask nothing that can be answered are met with silence by a healthy service too, and at night they may be
+ * all there is. So somebody must wait who was answered before: as many as are active, up to min_sources. Of a service
+ * that has never answered anybody nobody was: there strangers tell, unless they may be one in disguise.
+ */
+static bool silence_borne_out(const struct breaker *breaker)
+{
+	const struct breaker_figures *figures = &breaker->figures;
+	uint32_t least = breaker->config.min_sources;
+
+	if (least > OWED_CELLS_SURE)
+		least = OWED_CELLS_SURE;
+	if (!figures->has_answered && figures->owed_unproven >= least)
+		return true;
+	return figures->owed_proven >= least || (figures->owed_proven > 0 && figures->window.active < least);
+}
+
 static bool holds_silent(const struct breaker *breaker)
 {
 	return breaker->config.has_silent && breaker->figures.has_silence &&
-	       breaker->figures.silence_ns >= breaker->config.silent_ns;
+	       breaker->figures.silence_ns >= breaker->config.silent_ns && silence_borne_out(breaker);
 }
 
 static bool holds_risk(const struct breaker *breaker)

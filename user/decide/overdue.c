@@ -10,7 +10,7 @@
 /* The kernel writes while we read. */
 #define LOAD(word) __atomic_load_n(&(word), __ATOMIC_RELAXED)
 
-#define OWED_GRADES 2 /* proven and unproven; turns under pressure are not kept by cell */
+#define OWED_GRADES 2 /* proven and unproven; who is owed under pressure is known of proven sources alone */
 
 struct overdue {
 	bool primed;
@@ -21,7 +21,9 @@ struct overdue {
 	uint64_t count_from; /* slots before this hold turns from before the bases */
 	uint32_t base[SLC_GRADE_COUNT][SLC_TURN_SLOTS]; /* started less finished of the rounds before */
 	uint64_t owed_next; /* coarse slot whose base is renewed next */
-	uint32_t owed_base[OWED_GRADES][SLC_OWED_SLOTS][SLC_OWED_CELLS];
+	uint32_t owed_base[SLC_GRADE_COUNT][SLC_OWED_SLOTS][SLC_OWED_CELLS];
+	bool left[SLC_GRADE_COUNT][SLC_OWED_SLOTS]
+		 [SLC_OWED_CELLS]; /* a round whose base is renewed left some unanswered */
 	uint32_t given[OWED_GRADES][SLC_OWED_SLOTS][SLC_OWED_CELLS]; /* of this round, already attributed */
 };
 
@@ -66,6 +68,7 @@ static void take_bases(struct overdue *overdue, const struct slc_signals *signal
 	overdue->owed_next = (overdue->next * SLC_TURN_SLOT_NS) >> overdue->owed_shift;
 	memcpy(overdue->owed_base, signals->owed, sizeof(overdue->owed_base));
 	memset(overdue->given, 0, sizeof(overdue->given));
+	memset(overdue->left, 0, sizeof(overdue->left));
 }
 
 /* --- who owed it ----------------------------------------------------------------------------------------------------- */
@@ -161,6 +164,20 @@ static void attribute(struct overdue *overdue, const struct slc_signals *signals
 		ret_cells[0] += n;
 }
 
+static void renew_slot(struct overdue *overdue, const struct slc_signals *signals, unsigned int at)
+{
+	for (unsigned int grade = 0; grade < SLC_GRADE_COUNT; grade++) {
+		for (unsigned int cell = 0; cell < SLC_OWED_CELLS; cell++) {
+			uint32_t now = LOAD(signals->owed[grade][at][cell]);
+
+			overdue->left[grade][at][cell] = (int32_t)(now - overdue->owed_base[grade][at][cell]) > 0;
+			overdue->owed_base[grade][at][cell] = now;
+		}
+	}
+	for (unsigned int grade = 0; grade < OWED_GRADES; grade++)
+		memset(overdue->given[grade][at], 0, sizeof(overdue->given[grade][at]));
+}
+
 /* Coarse slots all of whose turns are counted by now; what is left in them is from before the next round. */
 static void renew_owed(struct overdue *overdue, const struct slc_signals *signals)
 {
@@ -168,15 +185,44 @@ static void renew_owed(struct overdue *overdue, const struct slc_signals *signal
 
 	if (end - overdue->owed_next > SLC_OWED_SLOTS)
 		overdue->owed_next = end - SLC_OWED_SLOTS;
-	for (; overdue->owed_next < end; overdue->owed_next++) {
-		unsigned int at = overdue->owed_next % SLC_OWED_SLOTS;
+	for (; overdue->owed_next < end; overdue->owed_next++)
+		renew_slot(overdue, signals, overdue->owed_next % SLC_OWED_SLOTS);
+}
 
-		for (unsigned int grade = 0; grade < OWED_GRADES; grade++) {
-			memcpy(overdue->owed_base[grade][at], signals->owed[grade][at],
-			       sizeof(signals->owed[grade][at]));
-			memset(overdue->given[grade][at], 0, sizeof(overdue->given[grade][at]));
+/* Whether this cell began turns in the coarse slot that got no answer. */
+static bool waits(const struct overdue *overdue, const struct slc_signals *signals, unsigned int grade, uint64_t coarse,
+		  unsigned int cell)
+{
+	unsigned int at = coarse % SLC_OWED_SLOTS;
+
+	if (coarse < overdue->owed_next)
+		return overdue->left[grade][at][cell];
+	return (int32_t)(LOAD(signals->owed[grade][at][cell]) - overdue->owed_base[grade][at][cell]) > 0;
+}
+
+struct overdue_waiting overdue_waiting(const struct overdue *overdue, const struct slc_signals *signals,
+				       uint64_t now_ns, uint64_t span_ns)
+{
+	uint64_t last = now_ns >> overdue->owed_shift;
+	uint64_t first = now_ns > span_ns ? ((now_ns - span_ns) >> overdue->owed_shift) + 1 : 0;
+	struct overdue_waiting waiting = {0};
+
+	if (!overdue->primed)
+		return waiting;
+	if (last >= SLC_OWED_SLOTS && first < last - (SLC_OWED_SLOTS - 1))
+		first = last - (SLC_OWED_SLOTS - 1);
+	for (unsigned int cell = 0; cell < SLC_OWED_CELLS; cell++) {
+		bool proven = false, unproven = false;
+
+		for (uint64_t coarse = first; coarse <= last; coarse++) {
+			proven |= waits(overdue, signals, SLC_GRADE_proven, coarse, cell) ||
+				  waits(overdue, signals, SLC_GRADE_pressure, coarse, cell);
+			unproven |= waits(overdue, signals, SLC_GRADE_unproven, coarse, cell);
 		}
+		waiting.proven += proven;
+		waiting.unproven += unproven;
 	}
+	return waiting;
 }
 
 /* --- how many ---------------------------------------------------------------------------------------------------------- */

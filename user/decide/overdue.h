@@ -35,4 +35,14 @@ void overdue_take(struct overdue *overdue, const struct slc_signals *signals, co
  */
 uint64_t overdue_in_flight(const struct overdue *overdue, const struct slc_signals *signals, uint64_t now_ns);
 
+/*
+ * Coarse cells that began turns within the last span_ns, at most a round of their slots, and got no answer in time, or
+ * none so far; right after overdue_take(). Those of proven sources whatever the pressure, of others without it.
+ */
+struct overdue_waiting {
+	unsigned int proven, unproven;
+};
+struct overdue_waiting overdue_waiting(const struct overdue *overdue, const struct slc_signals *signals,
+				       uint64_t now_ns, uint64_t span_ns);
+
 #endif /* SLUICE_OVERDUE_H */
