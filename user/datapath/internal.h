@@ -229,6 +229,7 @@ int bpffs_prepare(const char *pins, char *why, size_t why_len);
 int kernel_check(char *why, size_t why_len);
 bool kernel_has_gate_fields(char *why, size_t why_len);
 bool kernel_takes_frags(void);
+bool kernel_egress_has_cookie(void); /* cgroup_skb programs may ask for the cookie of the network namespace */
 /* programs.c */
 int programs_load(struct datapath *dp, const struct datapath_options *options, char *why, size_t why_len);
 bool program_is_current(const struct datapath *dp, uint32_t prog_id, const struct bpf_program *prog);

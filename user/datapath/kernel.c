@@ -141,3 +141,20 @@ bool kernel_takes_frags(void)
 
 	return fd >= 0;
 }
+
+/*
+ * Asked by loading: libbpf's own probe knows "unknown func" alone, and takes the refusal of newer kernels, "program of
+ * this type cannot use helper", for a yes.
+ */
+bool kernel_egress_has_cookie(void)
+{
+	static const struct bpf_insn ask[] = {
+		{.code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_get_netns_cookie},
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 1},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_CGROUP_INET_EGRESS);
+	_cleanup_fd_ int fd = bpf_prog_load(BPF_PROG_TYPE_CGROUP_SKB, "slc_probe", "GPL", ask, ARRAY_SIZE(ask), &opts);
+
+	return fd >= 0;
+}

@@ -242,8 +242,7 @@ int programs_load_turns(struct datapath *dp, char *why, size_t why_len)
 	libbpf_said[0] = '\0';
 	if (r == 0) {
 		set_turns_autoload(skel, true);
-		skel->rodata->slc_egress_cookie =
-			libbpf_probe_bpf_helper(BPF_PROG_TYPE_CGROUP_SKB, BPF_FUNC_get_netns_cookie, NULL) == 1;
+		skel->rodata->slc_egress_cookie = kernel_egress_has_cookie();
 		r = programs_reuse_maps(dp, skel->obj);
 	}
 	if (r == 0)
