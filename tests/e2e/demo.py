@@ -186,8 +186,9 @@ queue max: highest occupancy of the accept queue (limit {BACKLOG}).  head: longe
 sent: TCP segments the gateway sent, SYN-ACKs to spoofed addresses among them."""
 
 LEGEND_NGINX = """\
-*: wait in the upstream's queue; nginx accepts at once, its own queue says nothing about its load. So the gate cannot
-help it yet: here the source buckets alone protect it, and 10 000 equal sources are more than they can hold back."""
+*: wait in the upstream's queue; nginx accepts at once, so its own queue fills only when it cannot keep up with
+accepting, long after its upstream is lost. What the gate refuses then does not help: the source buckets alone protect
+it here, and 10 000 equal sources are more than they can hold back."""
 
 
 # --- what must hold ----------------------------------------------------------------------------------------------------
