@@ -734,6 +734,23 @@ static void test_c98_ramp(void **state)
 	assert_int_equal(counted(SLC_shed), 0);
 }
 
+/* Without a configured total: what comes within 100 ms may come at once, and no more. */
+static void test_c98_ramp_takes_uneven_arrivals(void **state)
+{
+	struct slc_policy even = web;
+
+	(void)state;
+	for (int c = 0; c < SLC_CLASS_COUNT; c++)
+		even.theta_q16[c] = 65536;
+	use(&even);
+	decision.total_interval16 = (20 * NS_PER_MS) << 4;
+	decide(SLC_D_RAMP | SLC_D_TOTAL);
+	assert_in_range(PASSES(50, .from = VIP4), 5, 6);
+	usleep(65000);
+	assert_in_range(PASSES(50, .from = VIP4), 3, 5);
+	assert_true(counted(SLC_circuit_open) >= 89);
+}
+
 /* A dry run of the breaker takes its ramp away, not the configured limit. */
 static void test_c98_dry_run_of_the_ramp(void **state)
 {
@@ -1028,6 +1045,7 @@ int main(void)
 		ROW(test_dyed_probes),
 		ROW(test_dry_run_counts),
 		ROW(test_c98_ramp),
+		ROW(test_c98_ramp_takes_uneven_arrivals),
 		ROW(test_c98_dry_run_of_the_ramp),
 		ROW(test_floor_waits_for_the_lapse),
 		ROW(test_lapse_of_an_open_breaker),
