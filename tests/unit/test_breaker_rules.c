@@ -426,6 +426,39 @@ static void silence_is_borne_out_by_proven_sources(void **state)
 	}
 }
 
+/*
+ * Ten times overloaded an event loop answers nobody who is still there, and works on for those who have left; then it hangs.
+ * Without an overload `working` is not said where nobody gets an answer (test_pressure).
+ */
+static void overload_without_answers_is_no_silence(void **state)
+{
+	const struct breaker_config config = sim_config();
+	struct sim sim;
+
+	(void)state;
+	sim_begin(&sim, &config);
+	sim.input.has_last_answer = true;
+	sim.input.last_answer_ns = sim.input.now_ns;
+	assert_true(sim_run(&sim, 200, 0, 60 * S));
+	sim.input.owed_proven = 30;
+	for (uint64_t at = 0; at < 600 * S; at += TICK) {
+		sim.input.owed = 2000 + dice(1000);
+		sim.input.working = at % (2 * S) == 0 || dice(10) > 0;
+		sim.sample.pressed = 100;
+		sim_tick(&sim, 0, 0);
+		assert_int_equal(sim.events, 0);
+	}
+	for (uint64_t at = 0; at < 1 * S; at += TICK) /* pressure looks at a second */
+		sim_tick(&sim, 0, 0);
+	sim.input.working = false;
+	for (uint64_t at = 0; at < config.silent_ns - TICK; at += TICK)
+		sim_tick(&sim, 0, 0);
+	assert_int_equal(sim.events, 0);
+	sim_tick(&sim, 0, 0);
+	assert_int_equal(sim.event.rule, RULE_silent);
+	sim_end(&sim);
+}
+
 /* A night of it: turns come and are given up on, nobody else is there. */
 static void c80_a_night_of_slow_loris_never_opens_it(void **state)
 {
@@ -597,6 +630,7 @@ int main(void)
 		cmocka_unit_test(a_fifth_failing_at_low_traffic_is_no_outage),
 		cmocka_unit_test(silence_is_counted_from_the_later_of_both),
 		cmocka_unit_test(silence_is_borne_out_by_proven_sources),
+		cmocka_unit_test(overload_without_answers_is_no_silence),
 		cmocka_unit_test(c80_a_night_of_slow_loris_never_opens_it),
 		cmocka_unit_test(risk_by_hand),
 		cmocka_unit_test(risk_of_a_profile_with_a_low_lat_ref),

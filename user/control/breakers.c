@@ -280,6 +280,19 @@ static void weigh_authority(struct service *service, const struct slc_signals *m
 	authority_tick(&service->authority, &input);
 }
 
+bool breakers_rest(const struct daemon *d, struct service *service, uint64_t turn, uint64_t now_ns)
+{
+	const struct slc_signals *map = datapath_signals(d->dp, service->policy.state);
+	uint64_t moved = signals_filed(map, ~0u) + __atomic_load_n(&map->turns_begun, __ATOMIC_RELAXED) +
+			 __atomic_load_n(&map->turns_ended, __ATOMIC_RELAXED) +
+			 __atomic_load_n(&map->closed, __ATOMIC_RELAXED) + sum_classes(map->established);
+	bool calm = service->breaker.state == BREAKER_closed && !service->breaker.ramping && !service->pressure.on &&
+		    !service->signals.in_flight && !service->queue.length && !service->drops &&
+		    !overrides_find(d, OVERRIDE_breaker, service->policy.name);
+
+	return rest_tick(&service->rest, moved, calm, turn, now_ns);
+}
+
 static void sense(struct daemon *d, struct service *service, uint64_t now_ns)
 {
 	const struct slc_signals *map = datapath_signals(d->dp, service->policy.state);
@@ -313,8 +326,10 @@ static void sense(struct daemon *d, struct service *service, uint64_t now_ns)
 
 void breakers_sense(struct daemon *d, uint64_t now_ns)
 {
-	for (size_t i = 0; i < d->service_count; i++)
-		sense(d, d->services[i], now_ns);
+	for (size_t i = 0; i < d->service_count; i++) {
+		if (!d->services[i]->resting)
+			sense(d, d->services[i], now_ns);
+	}
 	dependencies_judge(d, now_ns);
 }
 
@@ -354,6 +369,7 @@ static void make_input(struct daemon *d, struct service *service, const struct o
 		.random = clock_random(),
 		.sample = &service->sample,
 		.owed = service->signals.in_flight,
+		.working = service->pressure.works,
 		.last_answer_ns = __atomic_load_n(&map->last_answer_ns, __ATOMIC_RELAXED),
 		.baseline = &service->baseline,
 		.handshake_ns = service->decision.handshake_ns,
@@ -363,8 +379,8 @@ static void make_input(struct daemon *d, struct service *service, const struct o
 	};
 	input->has_last_answer = input->last_answer_ns != 0; /* the clock was never 0 */
 	if (input->owed * 2 >= service->breaker.config.min_outcomes) { /* else nobody asks */
-		struct overdue_waiting waiting = overdue_waiting(service->signals.overdue, map, now_ns,
-								 service->breaker.config.silent_ns);
+		struct overdue_waiting waiting =
+			overdue_waiting(service->signals.overdue, map, now_ns, service->breaker.config.silent_ns);
 
 		input->owed_proven = waiting.proven;
 		input->owed_unproven = service->policy.proto == IPPROTO_TCP ? waiting.unproven : 0;

@@ -83,6 +83,7 @@ struct breaker_input {
 	uint64_t owed; /* turns that are owed an answer and younger than timeout */
 	unsigned int owed_proven; /* cells of proven sources that got none to what they asked in the last silent_ns */
 	unsigned int owed_unproven; /* of other sources; 0 where they may be forged */
+	bool working; /* it answers as ever, or works for clients who have left: pressure.h */
 	bool has_last_answer;
 	uint64_t last_answer_ns;
 	bool has_p95; /* of the last 10 s */
@@ -146,7 +147,7 @@ struct breaker {
 	uint64_t last_second_outcomes;
 	struct tally recent; /* of the last 10 s, for risk */
 	bool owing; /* at least min_outcomes turns owed, and never under half of that since */
-	uint64_t owing_since_ns;
+	uint64_t owing_since_ns; /* or last seen working since */
 	uint64_t trips[RULE_COUNT];
 	struct breaker_figures figures; /* of the last tick */
 };

@@ -75,7 +75,10 @@ static void record_run(struct breaker *breaker, const struct sample *sample)
 	}
 }
 
-/* Silence is counted from the last answer, from when the owed began, and from the closing, whichever is latest. */
+/*
+ * Silence is counted from the last answer, from when the owed began, from the closing, and from when it was last seen
+ * working, whichever is latest: of an event loop in a great overload every client has left before its turn comes.
+ */
 static void record_silence(struct breaker *breaker, const struct breaker_input *input)
 {
 	struct breaker_figures *figures = &breaker->figures;
@@ -83,7 +86,7 @@ static void record_silence(struct breaker *breaker, const struct breaker_input *
 
 	if (input->owed * 2 < breaker->config.min_outcomes) {
 		breaker->owing = false;
-	} else if (!breaker->owing && input->owed >= breaker->config.min_outcomes) {
+	} else if (breaker->owing ? input->working : input->owed >= breaker->config.min_outcomes) {
 		breaker->owing = true;
 		breaker->owing_since_ns = input->now_ns;
 	}
