@@ -85,6 +85,7 @@ struct sim {
 	unsigned int events;
 	unsigned int cells; /* sources, each a cell of its own */
 	unsigned int bad_cells; /* of these fail: the first ones; 0: any may */
+	bool causable; /* failures are such as a client can cause alone */
 };
 
 __attribute__((unused)) static void sim_begin(struct sim *sim, const struct breaker_config *config)
@@ -108,6 +109,8 @@ static void sim_tick_after(struct sim *sim, uint64_t ns)
 	const uint32_t generation = sim->breaker.generation;
 	unsigned int moved;
 
+	for (unsigned int i = 0; i < SLC_CELLS && !sim->causable; i++)
+		sim->sample.certain += sim->sample.cells[i].failure + sim->sample.cells[i].unproven;
 	sim->input.now_ns += ns;
 	sim->sample.at_ns = sim->input.now_ns;
 	sim->input.sample = &sim->sample;

@@ -160,6 +160,7 @@ static void failures_of_few_among_many_open_nothing(void **state)
 	}
 }
 
+/* As far as it tells of what a client cannot cause. */
 static void one_source_alone_is_believed(void **state)
 {
 	const struct breaker_config config = sim_config();
@@ -171,6 +172,76 @@ static void one_source_alone_is_believed(void **state)
 	assert_true(sim_run(&sim, 100, 0, 60 * S));
 	assert_false(sim_run(&sim, 100, 1, 2 * S));
 	assert_int_equal(sim.breaker.rule, RULE_fast);
+	sim_end(&sim);
+}
+
+/*
+ * One who was answered once asks half a question on each of its connections, at night: nothing that a client can cause
+ * alone opens it, by whatever rule. From as many sources as bear each other out it does, and so it does where the
+ * operator says that one is enough.
+ */
+static void few_sources_are_doubted(void **state)
+{
+	const struct {
+		unsigned int cells;
+		uint32_t min_sources;
+		bool causable, opens;
+	} rows[] = {
+		{1, 3, true, false}, {2, 3, true, false}, {3, 3, true, true},     {1, 1, true, true},
+		{1, 3, false, true}, {2, 3, false, true}, {40, 100, true, false}, {40, 100, false, true},
+	};
+	const double rates[] = {0.5, 4, 100};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		for (size_t r = 0; r < sizeof(rates) / sizeof(rates[0]); r++) {
+			struct breaker_config config = sim_config();
+			struct sim sim;
+
+			config.min_sources = rows[i].min_sources;
+			sim_begin(&sim, &config);
+			sim.cells = rows[i].cells;
+			assert_true(sim_run(&sim, rates[r], 0, 70 * S));
+			sim.causable = rows[i].causable;
+			sim.input.has_p95 = true;
+			sim.input.p95_ns = 10 * S;
+			assert_int_equal(sim_run(&sim, rates[r], 1, 600 * S), !rows[i].opens);
+			if (!rows[i].opens) {
+				assert_int_equal(sim.breaker.figures.run, 0);
+				assert_int_equal(sim.breaker.figures.window.failures, 0);
+				assert_true(sim.breaker.figures.window.discounted > 0);
+			}
+			sim_end(&sim);
+		}
+	}
+}
+
+/* What of a few sources' failures is certain counts; of the others none does, and the rate is of those that count. */
+static void doubt_leaves_what_is_certain(void **state)
+{
+	const struct breaker_config config = only(false, false);
+	struct sim sim;
+
+	(void)state;
+	sim_begin(&sim, &config);
+	sim.causable = true;
+	sim.sample.cells[0] = (struct cell_counts){.success = 30, .failure = 20};
+	sim.sample.cells[1] = (struct cell_counts){.success = 30, .failure = 40, .unproven = 5};
+	sim.sample.certain = 15;
+	sim.sample.always = 5;
+	sim.sample.always_sources = 1;
+	sim_tick_after(&sim, TICK);
+	assert_int_equal(sim.breaker.figures.window.failures, 20);
+	assert_int_equal(sim.breaker.figures.window.outcomes, 80);
+	assert_int_equal(sim.breaker.figures.window.discounted, 45 + 5);
+	assert_true(fabs(sim.breaker.figures.window.failure_rate - 0.25) < 1e-9);
+	assert_int_equal(sim.breaker.figures.fast.failures, 20);
+	assert_int_equal(sim.events, 0);
+	/* A third source, and all of them count again. */
+	sim.sample.cells[2] = (struct cell_counts){.success = 1, .failure = 1};
+	sim_tick_after(&sim, TICK);
+	assert_int_equal(sim.breaker.figures.window.failures, 66);
+	assert_int_equal(sim.event.rule, RULE_fast);
 	sim_end(&sim);
 }
 
@@ -622,6 +693,8 @@ int main(void)
 		cmocka_unit_test(slow_answers_over_the_window),
 		cmocka_unit_test(failures_of_few_among_many_open_nothing),
 		cmocka_unit_test(one_source_alone_is_believed),
+		cmocka_unit_test(few_sources_are_doubted),
+		cmocka_unit_test(doubt_leaves_what_is_certain),
 		cmocka_unit_test(strangers_open_it_in_company_only),
 		cmocka_unit_test(strangers_and_natural_failures_never_open_it),
 		cmocka_unit_test(strangers_make_no_row),

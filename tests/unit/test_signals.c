@@ -89,6 +89,30 @@ static void differences_are_taken(void **state)
 	assert_int_equal(b->sample.cells[9].unproven, 5);
 }
 
+/* Of the failures those that no client can cause alone, by kind; what is no failure here is none. */
+static void certain_failures_are_of_the_service(void **state)
+{
+	struct bench *b = *state;
+	uint32_t certain[SLC_OUTCOME_COUNT] = {[SLC_OUT_reset] = 1, [SLC_OUT_http_5xx] = 1};
+
+	b->map.outcomes[0][SLC_OUT_reset] = 50;
+	tick(b, 0);
+	assert_int_equal(b->sample.certain, 0);
+	for (int slow_fails = 0; slow_fails < 2; slow_fails++) {
+		for (int kind = 0; kind < SLC_OUTCOME_COUNT; kind++) {
+			b->map.outcomes[0][kind] += 7;
+			b->map.outcomes[1][kind] += 9; /* of another generation */
+			tick(b, 0);
+			assert_int_equal(b->sample.certain, 7 * certain[kind]);
+			assert_false(b->sample.certain && b->sample.empty);
+		}
+		tick(b, 0);
+		assert_int_equal(b->sample.certain, 0);
+		b->measure.failures |= 1u << SLC_OUT_slow;
+		certain[SLC_OUT_slow] = 1;
+	}
+}
+
 /* c86: what ends late is in the row of its own generation, and in no sample of the new one. */
 static void c86_late_results_are_of_their_own_generation(void **state)
 {
@@ -391,6 +415,39 @@ static void rates_become_intervals(void **state)
 	assert_true(rate_interval16(0) == ~0ULL);
 }
 
+/* Whoever reads samples may pass over the cells of one that is said to be empty. */
+static void only_what_holds_nothing_is_empty(void **state)
+{
+	struct bench *b = *state;
+	const unsigned int slot = (START + TICK) / SLC_TURN_SLOT_NS % SLC_TURN_SLOTS;
+
+	tick(b, 4);
+	tick(b, 4);
+	assert_true(b->sample.empty);
+	b->map.cells[0][255].slow++;
+	tick(b, 4);
+	assert_false(b->sample.empty);
+	b->map.known_success[0]++;
+	tick(b, 4);
+	assert_false(b->sample.empty);
+	b->map.outcomes[0][SLC_OUT_no_listener]++;
+	b->map.no_listener_s[9]++;
+	tick(b, 4);
+	assert_false(b->sample.empty);
+	assert_int_equal(b->sample.always_sources, 1);
+	b->map.cells[1][7].success++; /* of the other generation */
+	tick(b, 4);
+	assert_true(b->sample.empty);
+	/* Nobody counted an answer of a turn that began: a timeout later it is a failure, and in a sample. */
+	b->map.started[SLC_GRADE_proven][(slot + 5) % SLC_TURN_SLOTS].started++;
+	b->map.owed[0][(START + 6 * TICK) >> b->measure.owed_shift & (SLC_OWED_SLOTS - 1)][3]++;
+	for (int i = 0; i < 20; i++) {
+		tick(b, 4);
+		assert_int_equal(b->sample.empty, all_failures(&b->sample) == 0);
+	}
+	assert_int_equal(signals_outcome_total(&b->signals, &b->map, SLC_OUT_unanswered), 1);
+}
+
 /* One reason is enough, and each is one. */
 static void what_disturbs_the_learning_of_health(void **state)
 {
@@ -434,7 +491,9 @@ int main(void)
 #define FRESH(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_disturbs_the_learning_of_health),
+		cmocka_unit_test_setup_teardown(only_what_holds_nothing_is_empty, set_up, tear_down),
 		FRESH(differences_are_taken),
+		FRESH(certain_failures_are_of_the_service),
 		FRESH(c86_late_results_are_of_their_own_generation),
 		FRESH(nobody_listens_counts_once_a_tick),
 		FRESH(nobody_listens_where_the_service_is_not),

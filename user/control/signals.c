@@ -136,16 +136,20 @@ static void take_bases(struct signals *s, const struct slc_signals *map, uint32_
 	s->known_success = LOAD(map->known_success[row]);
 	s->known_failure = LOAD(map->known_failure[row]);
 	s->no_listener = LOAD(map->outcomes[row][SLC_OUT_no_listener]);
+	for (unsigned int kind = 0; kind < SLC_OUTCOME_COUNT; kind++)
+		s->filed[kind] = LOAD(map->outcomes[row][kind]);
 	s->pressed = pressed(s, map);
 	s->generation = generation;
 	s->based = true;
 }
 
+/* Most services of a host are at rest most of the time: then the cells are compared, and the sample said to be empty. */
 static void take_cells(struct signals *s, const struct slc_signals *map, struct sample *sample)
 {
 	unsigned int row = s->generation & 1;
 
-	for (unsigned int c = 0; c < SLC_CELLS; c++) {
+	sample->empty = memcmp(s->cells, map->cells[row], sizeof(s->cells)) == 0;
+	for (unsigned int c = 0; c < SLC_CELLS && !sample->empty; c++) {
 		const struct slc_cell *cell = &map->cells[row][c];
 		struct slc_cell now = {LOAD(cell->success), LOAD(cell->failure), LOAD(cell->unproven),
 				       LOAD(cell->slow)};
@@ -170,6 +174,42 @@ static void take_known(struct signals *s, const struct slc_signals *map, struct 
 	sample->known_failure = failure - s->known_failure;
 	s->known_success = success;
 	s->known_failure = failure;
+	sample->empty &= !sample->known_success && !sample->known_failure;
+}
+
+/*
+ * What a client alone can bring about: it asks half a question and waits, or leaves, or waits until the service closes.
+ * no_listener is told by the kernel of the host, and counted elsewhere.
+ */
+#define CAUSABLE                                                                                \
+	(1u << SLC_OUT_unanswered | 1u << SLC_OUT_abandoned | 1u << SLC_OUT_closed_unanswered | \
+	 1u << SLC_OUT_no_listener)
+
+static void take_certain(struct signals *s, const struct slc_signals *map, const struct slc_measure *measure,
+			 struct sample *sample)
+{
+	for (unsigned int kind = 0; kind < SLC_OUTCOME_COUNT; kind++) {
+		uint64_t now = LOAD(map->outcomes[s->generation & 1][kind]);
+
+		if (measure->failures & ~CAUSABLE & 1u << kind)
+			sample->certain += now - s->filed[kind];
+		s->filed[kind] = now;
+	}
+	sample->empty &= !sample->certain;
+}
+
+/* How many cells had a SYN without a listener in a second of its own since the last look. */
+static uint32_t take_sources(struct signals *s, const struct slc_signals *map)
+{
+	uint32_t sources = 0;
+
+	for (unsigned int c = 0; c < SLC_CELLS; c++) {
+		uint32_t second = LOAD(map->no_listener_s[c]);
+
+		sources += second != s->no_listener_s[c];
+		s->no_listener_s[c] = second;
+	}
+	return sources;
 }
 
 /*
@@ -184,12 +224,8 @@ static void take_no_listener(struct signals *s, const struct slc_signals *map, c
 	uint32_t grown = now - s->no_listener, sources = 0;
 
 	s->no_listener = now;
-	for (unsigned int c = 0; c < SLC_CELLS; c++) {
-		uint32_t second = LOAD(map->no_listener_s[c]);
-
-		sources += second != s->no_listener_s[c];
-		s->no_listener_s[c] = second;
-	}
+	if (memcmp(s->no_listener_s, map->no_listener_s, sizeof(s->no_listener_s)) != 0)
+		sources = take_sources(s, map);
 	if (facts->listening || !facts->was_listening) {
 		s->missing_admitted = facts->admitted;
 	} else if (facts->gate_blind && facts->admitted > s->missing_admitted) {
@@ -202,6 +238,7 @@ static void take_no_listener(struct signals *s, const struct slc_signals *map, c
 		return;
 	sample->always = grown;
 	sample->always_sources = sources;
+	sample->empty &= !grown;
 }
 
 static void take_overdue(struct signals *s, const struct slc_signals *map, const struct slc_measure *measure,
@@ -212,7 +249,8 @@ static void take_overdue(struct signals *s, const struct slc_signals *map, const
 
 	overdue_take(s->overdue, map, measure, now_ns, s->since_ns, &counts);
 	s->in_flight = signals_in_flight(s, map, now_ns);
-	for (unsigned int c = 0; fails && c < SLC_CELLS; c++) {
+	sample->empty &= !counts.total;
+	for (unsigned int c = 0; fails && counts.total && c < SLC_CELLS; c++) {
 		sample->cells[c].failure += counts.proven[c];
 		sample->cells[c].unproven += counts.unproven[c];
 	}
@@ -229,6 +267,7 @@ void signals_take(struct signals *s, const struct slc_signals *map, const struct
 		take_bases(s, map, generation);
 	take_cells(s, map, ret_sample);
 	take_known(s, map, ret_sample);
+	take_certain(s, map, measure, ret_sample);
 	take_no_listener(s, map, measure, facts, ret_sample);
 	take_overdue(s, map, measure, facts->now_ns, ret_sample);
 	take_pressed(s, map, ret_sample);

@@ -33,6 +33,7 @@ struct signals {
 	uint64_t since_ns; /* nothing that began before this is of the generation */
 	struct slc_cell cells[SLC_CELLS];
 	uint64_t known_success, known_failure, no_listener;
+	uint64_t filed[SLC_OUTCOME_COUNT]; /* by kind */
 	uint64_t pressed; /* outcomes under pressure, of any generation */
 	uint32_t no_listener_s[SLC_CELLS];
 	struct overdue *overdue;

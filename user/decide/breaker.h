@@ -143,6 +143,7 @@ struct breaker {
 	bool has_base;
 	struct window *window, *fast; /* fast: also of the last second and of risk */
 	uint32_t run; /* failures since the last tick with a success */
+	uint32_t certain_run; /* of these, what no client can cause alone */
 	double past_outcomes, past_failures; /* before the run: of the newest 128 outcomes */
 	uint64_t last_second_outcomes;
 	struct tally recent; /* of the last 10 s, for risk */

@@ -38,11 +38,33 @@ void breaker_windows_clear(struct breaker *breaker)
 {
 	window_clear(breaker->window);
 	window_clear(breaker->fast);
-	breaker->run = 0;
+	breaker->run = breaker->certain_run = 0;
 	breaker->past_outcomes = 0;
 	breaker->past_failures = 0;
 	breaker->last_second_outcomes = 0;
 	breaker->owing = false;
+}
+
+/*
+ * Not enough sources to bear each other out: then what one client can cause by itself says nothing of the service, for
+ * at night one may be all there is. Who is there the whole window says: of the newest outcomes all may be of the one
+ * that fails.
+ */
+static bool few_sources(const struct breaker *breaker, const struct tally *tally)
+{
+	return tally->active < breaker->config.min_sources &&
+	       breaker->figures.window.active < breaker->config.min_sources;
+}
+
+static void weigh_doubt(const struct breaker *breaker, struct tally *tally)
+{
+	if (few_sources(breaker, tally))
+		window_doubt(tally);
+}
+
+static uint32_t longer(uint32_t run, uint64_t failures)
+{
+	return failures > UINT32_MAX - run ? UINT32_MAX : run + (uint32_t)failures;
 }
 
 /*
@@ -51,24 +73,27 @@ void breaker_windows_clear(struct breaker *breaker)
  */
 static void record_run(struct breaker *breaker, const struct sample *sample)
 {
-	uint64_t success = 0, failure = sample->always;
+	uint64_t success = 0, failure = 0, certain = sample->certain;
 
-	for (unsigned int i = 0; i < SLC_CELLS; i++) {
+	for (unsigned int i = 0; i < SLC_CELLS && !sample->empty; i++) {
 		success += sample->cells[i].success;
 		failure += sample->cells[i].failure;
 	}
+	certain = (certain < failure ? certain : failure) + sample->always;
+	failure += sample->always;
 	/* Overloaded: what failed is not all there was, and the rest is not told here. */
 	if (sample->pressed > 0) {
-		breaker->run = 0;
+		breaker->run = breaker->certain_run = 0;
 		return;
 	}
 	if (success == 0) {
-		breaker->run = failure > UINT32_MAX - breaker->run ? UINT32_MAX : breaker->run + (uint32_t)failure;
+		breaker->run = longer(breaker->run, failure);
+		breaker->certain_run = longer(breaker->certain_run, certain);
 		return;
 	}
 	breaker->past_failures += (double)breaker->run + (double)failure;
 	breaker->past_outcomes += (double)breaker->run + (double)failure + (double)success;
-	breaker->run = 0;
+	breaker->run = breaker->certain_run = 0;
 	if (breaker->past_outcomes > BREAKER_PAST) {
 		breaker->past_failures *= BREAKER_PAST / breaker->past_outcomes;
 		breaker->past_outcomes = BREAKER_PAST;
@@ -145,6 +170,7 @@ static void record_risk(struct breaker *breaker, const struct breaker_input *inp
 	if (breaker->config.formula == RISK_NONE || !input->has_p95)
 		return;
 	window_newest(breaker->fast, input->now_ns, UINT64_MAX, BREAKER_RECENT_NS, &breaker->recent);
+	weigh_doubt(breaker, &breaker->recent);
 	figures->has_risk = breaker_risk(&breaker->config, breaker->has_base, breaker->learned_base_ns,
 					 &breaker->recent, input->has_p95, input->p95_ns, figures);
 }
@@ -159,25 +185,22 @@ void breaker_record(struct breaker *breaker, const struct breaker_input *input)
 	window_add(breaker->fast, input->sample);
 	window_sum(breaker->window, input->now_ns, &figures->window);
 	window_newest(breaker->fast, input->now_ns, config->fast_outcomes, config->fast_within_ns, &figures->fast);
+	weigh_doubt(breaker, &figures->fast);
+	weigh_doubt(breaker, &figures->window);
 	window_newest(breaker->fast, input->now_ns, UINT64_MAX, SECOND_NS, &second);
 	breaker->last_second_outcomes = second.outcomes + second.discounted;
 	record_run(breaker, input->sample);
-	figures->run = breaker->run;
+	figures->run = few_sources(breaker, &figures->window) ? breaker->certain_run : breaker->run;
 	record_silence(breaker, input);
 	record_risk(breaker, input);
 }
 
 /* --- rules --------------------------------------------------------------------------------------------------------- */
 
-/*
- * Not by the failures of one or two, where more are there. Who is there the whole window says: of the newest outcomes all
- * may be of the one that fails.
- */
+/* Not by the failures of one or two, where more are there. */
 static bool enough_sources(const struct breaker *breaker, const struct tally *tally)
 {
-	const uint32_t least = breaker->config.min_sources;
-
-	return (tally->active < least && breaker->figures.window.active < least) || tally->failing >= least;
+	return few_sources(breaker, tally) || tally->failing >= breaker->config.min_sources;
 }
 
 static bool fails(const struct breaker *breaker, const struct tally *tally, uint64_t outcomes)
@@ -224,7 +247,7 @@ uint32_t breaker_run_needed(const struct breaker *breaker)
 static bool holds_consecutive(const struct breaker *breaker)
 {
 	return breaker->config.has_consecutive && breaker->last_second_outcomes < CONSECUTIVE_BELOW &&
-	       breaker->figures.owed < CONSECUTIVE_BELOW && breaker->run >= breaker_run_needed(breaker) &&
+	       breaker->figures.owed < CONSECUTIVE_BELOW && breaker->figures.run >= breaker_run_needed(breaker) &&
 	       enough_sources(breaker, &breaker->figures.window);
 }
 

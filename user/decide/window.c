@@ -9,7 +9,7 @@
 /* Outcomes by cell. 32 bits: one cell does not see 4e9 outcomes in a window. */
 struct outcomes {
 	uint64_t success, failure, unproven; /* over all cells */
-	uint64_t known_success, known_failure;
+	uint64_t known_success, known_failure, certain;
 	uint64_t always;
 	uint32_t always_sources;
 	uint64_t busy[SLC_CELLS / 64]; /* cells that hold anything: the others are neither cleared nor read */
@@ -27,6 +27,8 @@ struct window {
 	unsigned int buckets;
 	bool any;
 	uint64_t newest; /* slot */
+	bool filled; /* anything was recorded */
+	uint64_t newest_filled; /* slot of the last that was */
 	uint64_t second; /* of the newest `always`, and the sources it has seen so far */
 	uint32_t second_sources;
 	struct bucket bucket[]; /* slot % buckets; pages that are never touched cost nothing */
@@ -52,6 +54,7 @@ void window_free(struct window **window)
 void window_clear(struct window *window)
 {
 	window->any = false;
+	window->filled = false;
 	window->second_sources = 0;
 	for (unsigned int i = 0; i < window->buckets; i++)
 		window->bucket[i].used = false;
@@ -90,6 +93,7 @@ static void outcomes_merge(struct outcomes *sum, const struct outcomes *part)
 	sum->unproven += part->unproven;
 	sum->known_success += part->known_success;
 	sum->known_failure += part->known_failure;
+	sum->certain += part->certain;
 	sum->always += part->always;
 	if (sum->always_sources < part->always_sources)
 		sum->always_sources = part->always_sources;
@@ -104,22 +108,27 @@ static void outcomes_merge(struct outcomes *sum, const struct outcomes *part)
 
 /* --- recording ------------------------------------------------------------------------------------------------------ */
 
-/* The bucket of this time, empty if it was another slot's. Only this one is touched, whatever the gap (c92). */
-static struct outcomes *rotate(struct window *window, uint64_t at_ns)
+static void rotate(struct window *window, uint64_t at_ns)
 {
 	uint64_t slot = at_ns / window->width_ns;
-	struct bucket *bucket;
 
-	if (window->any && slot < window->newest)
-		slot = window->newest; /* c94 */
-	bucket = &window->bucket[slot % window->buckets];
-	if (!bucket->used || bucket->slot != slot) {
+	if (!window->any || slot > window->newest) /* c94 */
+		window->newest = slot;
+	window->any = true;
+}
+
+/* The bucket of now, empty if it was another slot's. Only this one is touched, whatever the gap (c92). */
+static struct outcomes *fill(struct window *window)
+{
+	struct bucket *bucket = &window->bucket[window->newest % window->buckets];
+
+	if (!bucket->used || bucket->slot != window->newest) {
 		bucket->used = true;
-		bucket->slot = slot;
+		bucket->slot = window->newest;
 		outcomes_clear(&bucket->outcomes);
 	}
-	window->any = true;
-	window->newest = slot;
+	window->filled = true;
+	window->newest_filled = window->newest;
 	return &bucket->outcomes;
 }
 
@@ -141,10 +150,27 @@ static void add_always(struct window *window, struct outcomes *to, const struct 
 		to->always_sources = window->second_sources;
 }
 
+static bool sample_empty(const struct sample *sample)
+{
+	if (sample->empty)
+		return true;
+	if (sample->known_success | sample->known_failure | sample->certain | sample->always)
+		return false;
+	for (unsigned int i = 0; i < SLC_CELLS; i++) {
+		if (cell_busy(&sample->cells[i]))
+			return false;
+	}
+	return true;
+}
+
 void window_add(struct window *window, const struct sample *sample)
 {
-	struct outcomes *to = rotate(window, sample->at_ns);
+	struct outcomes *to;
 
+	rotate(window, sample->at_ns);
+	if (sample_empty(sample))
+		return;
+	to = fill(window);
 	for (unsigned int i = 0; i < SLC_CELLS; i++) {
 		const struct cell_counts *cell = &sample->cells[i];
 
@@ -157,6 +183,7 @@ void window_add(struct window *window, const struct sample *sample)
 	}
 	to->known_success += sample->known_success;
 	to->known_failure += sample->known_failure;
+	to->certain += sample->certain;
 	add_always(window, to, sample);
 }
 
@@ -302,22 +329,42 @@ static void count_unproven(const struct outcomes *sum, struct tally *tally)
 		add_borne_out(sum, tally);
 }
 
+static void make_rates(struct tally *tally)
+{
+	double weight = tally->success_weight + tally->failure_weight;
+
+	tally->has_rate = tally->outcomes > 0;
+	tally->failure_rate = tally->has_rate ? tally->failure_weight / weight : 0;
+	tally->slow_rate = tally->has_rate ? tally->slow_weight / weight : 0;
+}
+
+void window_doubt(struct tally *tally)
+{
+	uint64_t doubted = tally->failures - tally->certain;
+
+	if (!doubted)
+		return;
+	tally->failure_weight *= (double)tally->certain / (double)tally->failures;
+	tally->failures -= doubted;
+	tally->outcomes -= doubted;
+	tally->discounted += doubted;
+	if (!tally->failures)
+		tally->failing = 0;
+	make_rates(tally);
+}
+
 static void tally_of(const struct outcomes *sum, struct tally *tally)
 {
-	double weight;
-
 	weigh(sum, false, tally);
 	count_unproven(sum, tally);
 	if (tally->failing < sum->always_sources)
 		tally->failing = sum->always_sources;
 	if (tally->active < tally->failing)
 		tally->active = tally->failing;
-	weight = tally->success_weight + tally->failure_weight;
-	tally->has_rate = tally->outcomes > 0;
-	if (tally->has_rate) {
-		tally->failure_rate = tally->failure_weight / weight;
-		tally->slow_rate = tally->slow_weight / weight;
-	}
+	tally->certain = sum->certain + sum->always;
+	if (tally->certain > tally->failures)
+		tally->certain = tally->failures;
+	make_rates(tally);
 }
 
 /* --- evaluating --------------------------------------------------------------------------------------------------------- */
@@ -333,6 +380,11 @@ static uint64_t slot_of(const struct window *window, uint64_t now_ns)
 static uint64_t oldest_of(const struct window *window, uint64_t slot)
 {
 	return slot >= window->buckets - 1 ? slot - (window->buckets - 1) : 0;
+}
+
+static bool nothing_since(const struct window *window, uint64_t oldest)
+{
+	return !window->filled || window->newest_filled < oldest;
 }
 
 static void sum_slots(const struct window *window, uint64_t oldest, uint64_t newest, struct tally *tally)
@@ -351,9 +403,11 @@ static void sum_slots(const struct window *window, uint64_t oldest, uint64_t new
 
 void window_sum(const struct window *window, uint64_t now_ns, struct tally *ret_tally)
 {
-	uint64_t slot = slot_of(window, now_ns);
+	uint64_t slot = slot_of(window, now_ns), oldest = oldest_of(window, slot);
 
-	sum_slots(window, oldest_of(window, slot), slot, ret_tally);
+	*ret_tally = (struct tally){0};
+	if (!nothing_since(window, oldest))
+		sum_slots(window, oldest, slot, ret_tally);
 }
 
 void window_newest(const struct window *window, uint64_t now_ns, uint64_t outcomes, uint64_t within_ns,
@@ -366,7 +420,10 @@ void window_newest(const struct window *window, uint64_t now_ns, uint64_t outcom
 		now_ns = newest * window->width_ns;
 	if (now_ns >= within_ns && oldest < (now_ns - within_ns) / window->width_ns + 1)
 		oldest = (now_ns - within_ns) / window->width_ns + 1;
-	for (slot = newest; slot > oldest; slot--) {
+	*ret_tally = (struct tally){0};
+	if (nothing_since(window, oldest))
+		return;
+	for (slot = window->newest_filled; slot > oldest; slot--) {
 		const struct bucket *bucket = &window->bucket[slot % window->buckets];
 
 		if (!bucket->used || bucket->slot != slot)

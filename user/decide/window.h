@@ -2,6 +2,7 @@
 /*
  * window.h: outcomes of the last W ns in N buckets (CONTROL 2). Half-open intervals (now - W, now], exact at the edges of
  * buckets; after a gap of W or longer only what is new counts; adding costs O(1), summing O(buckets), whatever the gap.
+ * What is empty costs next to nothing, and no memory: hosts have many services that nobody asks.
  * Order: rotate, record, evaluate (c91). Time behind the newest bucket is taken as that bucket's (c94).
  *
  * Outcomes are kept by source cell, so that one source weighs at most a share of the window: 20 % with >= 5 active cells,
@@ -39,11 +40,13 @@ struct cell_counts {
 /* What one tick saw: outcomes of the current generation, not met under pressure. `unanswered` is in the cells already. */
 struct sample {
 	uint64_t at_ns;
+	bool empty; /* known to hold nothing: none of the cells needs to be read; false says nothing */
 	struct cell_counts cells[SLC_CELLS];
 	uint32_t known_success, known_failure; /* of these, by known-good sources */
 	uint32_t
 		always; /* failures that count whoever caused them: no_listener; they are in no cell's failure or unproven */
 	uint32_t always_sources; /* cells they came from; within one second of the clock each cell comes once */
+	uint32_t certain; /* failures in cells that a service alone can cause, as a sum: a client can not */
 	uint32_t pressed; /* outcomes met under pressure, of any kind: they are in none of the above */
 };
 
@@ -63,13 +66,14 @@ void window_add(struct window *window, const struct sample *sample);
 struct tally {
 	uint64_t outcomes; /* raw: successes and failures that count */
 	uint64_t failures; /* raw */
+	uint64_t certain; /* of these at most so many are of a kind that no client can cause alone */
 	double success_weight, failure_weight, slow_weight;
 	unsigned int active; /* cells with any outcome */
 	unsigned int failing; /* cells with a failure that counts */
 	bool has_rate;
 	double failure_rate; /* 0 to 1, weighted */
 	double slow_rate;
-	uint64_t discounted; /* failures of unproven sources that did not count */
+	uint64_t discounted; /* failures that did not count: of unproven sources, and by window_doubt() */
 };
 
 /* Of everything in (now - W, now]. */
@@ -80,5 +84,8 @@ void window_sum(const struct window *window, uint64_t now_ns, struct tally *ret_
  */
 void window_newest(const struct window *window, uint64_t now_ns, uint64_t outcomes, uint64_t within_ns,
 		   struct tally *ret_tally);
+
+/* Failures that a client can cause alone do not count: what is left may be too many by those of kind `certain` that did not. */
+void window_doubt(struct tally *tally);
 
 #endif /* SLUICE_WINDOW_H */
