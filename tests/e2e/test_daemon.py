@@ -4,6 +4,7 @@
 import contextlib
 import http.client
 import json
+import os
 import re
 import signal
 import socket
@@ -1287,3 +1288,32 @@ def test_unread_data_of_an_opaque_service_that_stops_reading(lab):
         assert not any("unread" in series for series in scrape(sluice))
         for one in clients + served:
             one.close()
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_services_at_rest_cost_little_and_are_seen_at_once(lab):
+    """200 services that nobody asks: the ticks stay within 2 % of a CPU, and the first failures open a breaker in time."""
+    faulty = lab.faulty(TO)
+    keys = {"source": {"rate": "1000/s", "burst": 1000}, "slow_after": "200ms", "timeout": "1s"}
+    services = config(keys | {"breaker": {"mode": "enforce"}})["services"]
+    services += [{"name": f"idle{i}", "listen": [f"{SERVICE_V4}:{9000 + i}"]} for i in range(199)]
+    sluice = lab.sluice(config(services=services, known={"turns": 3, "over": "1s"}))
+    lab.clients(TO, "good=198.18.0.1/40@5", seconds=3).result()
+    time.sleep(13)
+    before = cpu_seconds(sluice.process.pid)
+    time.sleep(8)
+    share = (cpu_seconds(sluice.process.pid) - before) / 8
+    faulty.order("reset")
+    running = lab.clients(TO, "good=198.18.0.1/40@5", seconds=3)
+    begun = time.monotonic()
+    wait_for(lambda: sluice.breaker()["state"] == "open", "open", 3)
+    took = time.monotonic() - begun
+    running.stop()
+    print(f"{share:.2%} of a CPU, open after {took:.2f} s")
+    assert share <= 0.02
+    assert took <= 1.5

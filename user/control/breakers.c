@@ -283,9 +283,11 @@ static void weigh_authority(struct service *service, const struct slc_signals *m
 bool breakers_rest(const struct daemon *d, struct service *service, uint64_t turn, uint64_t now_ns)
 {
 	const struct slc_signals *map = datapath_signals(d->dp, service->policy.state);
+	/* The second `closed` makes a close, by which `open` falls, a step up too. */
 	uint64_t moved = signals_filed(map, ~0u) + __atomic_load_n(&map->turns_begun, __ATOMIC_RELAXED) +
 			 __atomic_load_n(&map->turns_ended, __ATOMIC_RELAXED) +
-			 __atomic_load_n(&map->closed, __ATOMIC_RELAXED) + sum_classes(map->established);
+			 __atomic_load_n(&map->open, __ATOMIC_RELAXED) +
+			 2 * __atomic_load_n(&map->closed, __ATOMIC_RELAXED);
 	bool calm = service->breaker.state == BREAKER_closed && !service->breaker.ramping && !service->pressure.on &&
 		    !service->signals.in_flight && !service->queue.length && !service->drops &&
 		    !overrides_find(d, OVERRIDE_breaker, service->policy.name);

@@ -17,7 +17,9 @@ int breakers_new(struct daemon *d, struct service *service, uint64_t now_ns);
 void breakers_move(struct service *to, struct service *from, uint64_t now_ns);
 void breakers_free(struct service *service);
 
-/* Once a tick, all services: what was seen since the last one. Then, for each, its part of the half to push. */
+/* Whether the tick may pass the service over: the maps show that it is at rest. Asked once a tick. */
+bool breakers_rest(const struct daemon *d, struct service *service, uint64_t turn, uint64_t now_ns);
+/* Once a tick, all services that do not rest: what was seen since the last one. Then, for each, its part of the half to push. */
 void breakers_sense(struct daemon *d, uint64_t now_ns);
 void breakers_decide(struct daemon *d, struct service *service, uint64_t now_ns, struct slc_decision_half *half);
 /* `gap_ns` between two ticks: longer than the lease, and what was measured before says nothing about now. */

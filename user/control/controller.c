@@ -67,20 +67,31 @@ static void forget(struct service *service)
 	memset(service->handshakes, 0, sizeof(service->handshakes));
 }
 
+static void decide(struct daemon *d, struct service *service, uint64_t now_ns)
+{
+	struct slc_decision_half half = {.slice_shift = service->decision.slice_shift};
+
+	decide_handshake(service, now_ns, &half);
+	breakers_decide(d, service, now_ns, &half);
+	service->decision = half;
+}
+
 int controller_decide(struct daemon *d, uint64_t began_ns)
 {
 	uint64_t until_ns = began_ns + d->config->lease_ns;
 
-	for (size_t i = 0; i < d->service_count; i++)
-		take_samples(d, d->services[i], began_ns);
+	for (size_t i = 0; i < d->service_count; i++) {
+		struct service *service = d->services[i];
+
+		service->resting = breakers_rest(d, service, d->tick.count + i, began_ns);
+		if (!service->resting)
+			take_samples(d, service, began_ns);
+	}
 	breakers_sense(d, began_ns);
 	for (size_t i = 0; i < d->service_count; i++) {
-		struct slc_decision_half half = {.slice_shift = d->services[i]->decision.slice_shift};
-
-		decide_handshake(d->services[i], began_ns, &half);
-		breakers_decide(d, d->services[i], began_ns, &half);
-		half.valid_until_ns = until_ns;
-		d->services[i]->decision = half;
+		if (!d->services[i]->resting)
+			decide(d, d->services[i], began_ns);
+		d->services[i]->decision.valid_until_ns = until_ns;
 	}
 	if (clock_ns() - began_ns > d->config->lease_ns / 2) {
 		d->tick.discarded++;

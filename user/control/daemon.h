@@ -28,6 +28,7 @@
 #include "user/decide/known.h"
 #include "user/decide/pressure.h"
 #include "user/decide/quantile.h"
+#include "user/decide/rest.h"
 
 #define SLUICE_VERSION "0.1.0"
 
@@ -76,6 +77,8 @@ struct service {
 
 	struct slc_counters counters; /* at the last tick */
 	struct signals signals;
+	struct rest rest;
+	bool resting; /* in this tick it is not looked at, and what was decided stays */
 	struct breaker breaker;
 	bool has_breaker; /* the two above are made */
 	bool listening; /* at the last look */

@@ -77,6 +77,8 @@ struct dist_window {
 	bool primed; /* `seen` is what the kernel had at the last call */
 	struct slc_dist seen;
 	uint64_t newest; /* slot */
+	bool filled;
+	uint64_t newest_filled; /* slot of the last sample */
 	struct dist_bucket bucket[];
 };
 
@@ -126,6 +128,10 @@ void dist_window_take(struct dist_window *window, const struct slc_dist *dist, u
 		to->bin[b] += grown;
 		to->total += grown;
 	}
+	if (to->total) {
+		window->filled = true;
+		window->newest_filled = window->newest;
+	}
 	if (take)
 		to->sum_ns += now.sum_ns - window->seen.sum_ns;
 	window->seen = now;
@@ -139,6 +145,8 @@ void dist_window_sum(const struct dist_window *window, uint64_t now_ns, struct d
 	if (slot < window->newest)
 		slot = window->newest;
 	memset(ret_counts, 0, sizeof(*ret_counts));
+	if (!window->filled || (slot > window->newest_filled && slot - window->newest_filled >= window->buckets))
+		return;
 	for (unsigned int i = 0; i < window->buckets; i++) {
 		const struct dist_bucket *bucket = &window->bucket[i];
 
