@@ -32,17 +32,29 @@ static __always_inline void slc_turn_set(struct slc_turn *turn, __u32 flags)
 
 /* --- probes of a half-open breaker --------------------------------------------------------------------------------- */
 
-static __always_inline void slc_turn_probe(const struct slc_desk *desk, struct slc_turn *turn, __u32 state)
+static __always_inline void slc_turn_probe_until(const struct slc_desk *desk, struct slc_turn *turn, __u32 state,
+						 __u64 deadline)
 {
-	struct slc_probe *probe;
-
 	if (!(turn->flags & SLC_T_PROBE))
 		return;
-	probe = slc_probe_of(desk->state);
-	slc_probe_move(probe, turn->probe, slc_slot_word(turn->tag, turn->generation, 0), state,
-		       desk->now + desk->measure->timeout_ns);
+	slc_probe_move(slc_probe_of(desk->state), turn->probe, slc_slot_word(turn->tag, turn->generation, 0), state,
+		       deadline);
 	if (state != SLC_SLOT_probe && state != SLC_SLOT_owed)
 		slc_turn_take(turn, SLC_T_PROBE);
+}
+
+static __always_inline void slc_turn_probe(const struct slc_desk *desk, struct slc_turn *turn, __u32 state)
+{
+	slc_turn_probe_until(desk, turn, state, desk->now + desk->measure->timeout_ns);
+}
+
+/*
+ * A request that is still coming is no debt of the service's: its probe is one that owes nothing, neutral at the deadline
+ * of the connection. Else a client that drips bytes would hold the slot, and end as a failure.
+ */
+static __always_inline void slc_turn_probe_drips(const struct slc_desk *desk, struct slc_turn *turn)
+{
+	slc_turn_probe_until(desk, turn, SLC_SLOT_probe, turn->established_ns + desk->measure->timeout_ns);
 }
 
 /* --- filing ---------------------------------------------------------------------------------------------------------- */
@@ -139,7 +151,7 @@ SLC_TURN_FN void slc_turn_restart(const struct slc_desk *desk, struct slc_turn *
 	slc_finished(desk, turn->flags, turn->cell, turn->begun_ns);
 	turn->begun_ns = desk->now;
 	slc_started(desk, turn->flags, turn->cell);
-	slc_turn_probe(desk, turn, SLC_SLOT_owed);
+	slc_turn_probe_drips(desk, turn);
 	slc_turn_set(turn, SLC_T_OWED);
 }
 

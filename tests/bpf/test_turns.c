@@ -1219,6 +1219,25 @@ static void test_opaque_probe_that_hears_nothing(void **state)
 }
 
 /* A late result must not speak for the state that the breaker has now. */
+/* A client that sends its request byte by byte holds its slot no longer than one that sends none. */
+static void test_probe_of_a_client_that_drips(void **state)
+{
+	const struct slc_probe *probe = &rig->probe[slot];
+	uint64_t deadline;
+
+	(void)state;
+	NEED_CGROUP();
+	half_open(5);
+	open_it();
+	expect_slot(SLC_SLOT_probe);
+	deadline = probe->deadline_ns[0];
+	play("q-r");
+	expect_slot(SLC_SLOT_probe);
+	assert_true(probe->deadline_ns[0] <= deadline);
+	play("QA");
+	expect_slot(SLC_SLOT_success);
+}
+
 static void test_probe_of_an_older_generation(void **state)
 {
 	(void)state;
@@ -1459,6 +1478,7 @@ int main(void)
 		ROW(test_probe_by_its_outcome),
 		ROW(test_probe_of_tls_and_opaque),
 		ROW(test_opaque_probe_that_hears_nothing),
+		ROW(test_probe_of_a_client_that_drips),
 		ROW(test_probe_of_an_older_generation),
 		ROW(test_socket_of_no_service_leaves_nothing),
 		ROW(test_round_trip_times),
