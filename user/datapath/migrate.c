@@ -241,6 +241,16 @@ static void forget_connections(struct datapath *dp)
 			dp->cold[i].way[w].head.open = 0;
 }
 
+/* Turns that the new programs do not know would be in flight for ever. */
+static void forget_turns(struct datapath *dp)
+{
+	for (uint32_t i = 0; i < SLC_STATES; i++) {
+		uint64_t begun = __atomic_load_n(&dp->signals[i].turns_begun, __ATOMIC_RELAXED);
+
+		__atomic_store_n(&dp->signals[i].turns_ended, begun, __ATOMIC_RELAXED);
+	}
+}
+
 int migrate_carry(struct datapath *dp, char *why, size_t why_len)
 {
 	for (int i = 0; i < MAP_COUNT; i++) {
@@ -324,6 +334,8 @@ int migrate_swap(struct datapath *dp, char *why, size_t why_len)
 	}
 	if (!dp->shared[MAP_conns])
 		forget_connections(dp);
+	if (!dp->shared[MAP_turn_of])
+		forget_turns(dp);
 	rename_new(dp);
 	return 0;
 }
