@@ -19,7 +19,7 @@
 static struct service {
 	struct baseline baseline;
 	struct baseline_watch watch;
-	uint64_t now_ns, answered, connected;
+	uint64_t now_ns, answered, connected, held;
 	unsigned int answers_each; /* per connection; 0: connections are older than all this */
 	struct tally tally;
 	bool disturbed;
@@ -58,6 +58,7 @@ static void tick(unsigned int answers, uint64_t ns)
 		.failure_rate = 5000,
 		.answered = service.answered,
 		.connected = service.connected,
+		.held = service.held,
 		.latency = &latency,
 	};
 	baseline_tick(&service.baseline, &service.watch, &input);
@@ -137,6 +138,23 @@ static void connections_are_no_answers(void **state)
 	service.connected = 0;
 	run(9, 100, 40 * MS);
 	assert_near(b->connections, 20, .01);
+}
+
+/* A pool that was opened long ago comes back as a whole after an outage, with hardly a new connection before it. */
+static void connections_kept_in_pools(void **state)
+{
+	const struct baseline *b = &service.baseline;
+
+	(void)state;
+	start();
+	service.held = 1000;
+	run(21, 500, 20 * MS);
+	assert_true(b->has_connections);
+	assert_near(b->connections, 100, .01);
+	service.held = 10;
+	service.answers_each = 1;
+	run(40, 500, 20 * MS);
+	assert_near(b->connections, 500, .01);
 }
 
 /* Those without an answer yet, as of a service whose turns are not seen, are learned too; the first at once. */
@@ -326,6 +344,7 @@ int main(void)
 		cmocka_unit_test(a_healthy_service),
 		cmocka_unit_test(slow_to_learn),
 		cmocka_unit_test(connections_are_no_answers),
+		cmocka_unit_test(connections_kept_in_pools),
 		cmocka_unit_test(connections_alone),
 		cmocka_unit_test(nothing_is_learned_while_it_is_not_well),
 		cmocka_unit_test(a_start_inside_a_storm_learns_nothing),

@@ -233,6 +233,7 @@ static void watch_wellness(struct service *service, const struct slc_signals *ma
 		.failure_rate = service->config->breaker.failure_rate,
 		.answered = signals_filed(map, ANSWERS),
 		.connected = connected,
+		.held = __atomic_load_n(&map->held, __ATOMIC_RELAXED),
 		.latency = &latency,
 	};
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "user/decide/baseline.h"
 
+#include <math.h>
+
 #define NS_PER_S 1000000000ULL
 #define WHOLE 10000.0
 
@@ -67,13 +69,14 @@ static void measure(const struct baseline_watch *watch, const struct baseline_in
 	const struct dist_counts *latency = input->latency;
 	uint64_t answers = input->answered - watch->answered, connections = input->connected - watch->connected;
 	double seconds = (double)(input->now_ns - watch->stretch_ns) / NS_PER_S;
+	double back = (double)input->held * NS_PER_S / BASELINE_WINDOW_NS;
 
-	/* Without any it is at rest, or its connections are older: what it can take is as before. */
+	/* Without any it is at rest: what it can take is as before. */
 	*stretch = (struct baseline_stretch){
 		.has_rate = answers > 0,
 		.rate = (double)answers / seconds,
-		.has_connections = connections > 0,
-		.connections = (double)connections / seconds,
+		.has_connections = connections > 0 || input->held > 0,
+		.connections = fmax((double)connections / seconds, back),
 	};
 	if (latency->total >= BASELINE_P99_SAMPLES_MIN)
 		stretch->has_p99 = dist_quantile(latency, 9900, &stretch->p99_ns);

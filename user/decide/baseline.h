@@ -33,7 +33,11 @@ struct baseline {
 	bool has_mean, has_rate, has_connections, has_p99;
 	uint64_t mean_ns;
 	double rate; /* answers per second in the last healthy stretch */
-	double connections; /* new ones per second in it: fewer than answers where they are kept alive */
+	/*
+	 * New ones per second in it, fewer than answers where they are kept alive; and as many as bring those that were
+	 * open back within BASELINE_WINDOW_NS: after an outage pools of kept connections come back at once.
+	 */
+	double connections;
 	uint64_t p99_ns; /* of its answers */
 };
 
@@ -58,6 +62,7 @@ struct baseline_input {
 	uint16_t failure_rate; /* the threshold, 1/100 % */
 	uint64_t answered; /* answers, cumulated */
 	uint64_t connected; /* connections, likewise */
+	uint64_t held; /* connections open now */
 	const struct dist_counts *latency; /* of at most the last BASELINE_WINDOW_NS */
 };
 
