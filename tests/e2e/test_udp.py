@@ -4,6 +4,7 @@
 import contextlib
 import socket
 import threading
+import time
 
 import pytest
 
@@ -108,3 +109,24 @@ def test_tcp_service_of_the_same_port_is_another(lab):
         s.sendto(b"silence", (SERVICE_V4, PORT))
     wait_for(lambda: sluice.service("dns")["refused"], "refusals")
     assert sluice.service("web")["attempts"] == 0
+
+
+def test_datagrams_that_nobody_answers_never_open_the_breaker(lab):
+    """Some of what is asked has no answer, and then it is quiet for longer than silence may be: nothing is in flight."""
+    Answerer(lab, SERVICE_V4)
+    limits = {"rate": "1000/s", "burst": 1000}
+    sluice = lab.sluice(config(source=limits, timeout="1s", breaker={"mode": "enforce"}))
+    clients = [client(lab, f"198.18.0.{1 + i}") for i in range(10)]
+    for _ in range(8):
+        for s in clients:
+            assert all(ask(s, SERVICE_V4) for _ in range(4))
+        for s in clients[:4]:
+            s.sendto(b"silence", (SERVICE_V4, PORT))
+        time.sleep(0.5)
+    assert sluice.detail("dns")["turns"]["in_flight"] > 0
+    time.sleep(10)
+    dns = sluice.detail("dns")
+    assert dns["breaker"]["state"] == "closed" and dns["breaker"]["generation"] == 0
+    assert dns["turns"]["in_flight"] == 0
+    assert dns["outcomes"]["by_kind"]["unanswered"] > 0
+    assert ask(clients[0], SERVICE_V4)

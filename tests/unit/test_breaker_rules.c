@@ -411,6 +411,41 @@ static void a_fifth_failing_at_low_traffic_is_no_outage(void **state)
 	}
 }
 
+/*
+ * A sixth gets no answer, which shows when its time is over: the answers beside came before that. Traffic that ends then
+ * looks like a row of failures, and is none; one that goes on without answers is.
+ */
+static void unanswered_beside_answers_are_no_run(void **state)
+{
+	const struct breaker_config config = only(true, false);
+
+	(void)state;
+	for (int hangs = 0; hangs < 2; hangs++) {
+		uint64_t start;
+		struct sim sim;
+
+		sim_begin(&sim, &config);
+		sim.causable = true;
+		start = sim.input.now_ns;
+		for (int n = 1; n < 200; n++) {
+			const uint64_t due = config.timeout_ns / TICK; /* ticks after the request */
+
+			if (n < 50) {
+				sim_fill(&sim, 1, 0);
+				sim.input.has_last_answer = true;
+				sim.input.last_answer_ns = start + n * TICK;
+			}
+			if (n > (int)due && n <= (int)due + 50 && n % 5 == 0)
+				sim.sample.cells[n % 30].failure = sim.sample.unanswered = 1;
+			if (hangs && n > (int)due + 50 && n % 5 == 0)
+				sim.sample.cells[n % 30].failure = sim.sample.unanswered = 1;
+			sim_tick_after(&sim, TICK);
+		}
+		assert_int_equal(sim.breaker.tripped_by, hangs ? RULE_consecutive : RULE_none);
+		sim_end(&sim);
+	}
+}
+
 /* --- silence ----------------------------------------------------------------------------------------------------------- */
 
 static void silence_is_counted_from_the_later_of_both(void **state)
@@ -701,6 +736,7 @@ int main(void)
 		cmocka_unit_test(five_in_a_row_at_low_traffic),
 		cmocka_unit_test(how_many_in_a_row),
 		cmocka_unit_test(a_fifth_failing_at_low_traffic_is_no_outage),
+		cmocka_unit_test(unanswered_beside_answers_are_no_run),
 		cmocka_unit_test(silence_is_counted_from_the_later_of_both),
 		cmocka_unit_test(silence_is_borne_out_by_proven_sources),
 		cmocka_unit_test(overload_without_answers_is_no_silence),

@@ -252,6 +252,7 @@ static void take_overdue(struct signals *s, const struct slc_signals *map, const
 	sample->empty &= !counts.total;
 	for (unsigned int c = 0; fails && counts.total && c < SLC_CELLS; c++) {
 		sample->cells[c].failure += counts.proven[c];
+		sample->unanswered += counts.proven[c];
 		sample->cells[c].unproven += counts.unproven[c];
 	}
 	s->unanswered[SLC_ROW_other] += counts.stale;

@@ -11,6 +11,7 @@
 #define SECOND_NS 1000000000ULL
 #define CONSECUTIVE_BELOW 20 /* outcomes in the last second: above it counts per CPU have no order */
 #define OWED_CELLS_SURE (SLC_OWED_CELLS / 2) /* as many cells as there are: more sources would share them */
+#define UNANSWERED_LATE_NS 220000000ULL /* a slot of what began, a tick, and what overdue.c waits besides */
 #define BREAKER_PAST 128.0 /* outcomes that `past` remembers */
 #define BY_CHANCE 1e-7 /* of a run, at each outcome: once in 10 million */
 
@@ -67,12 +68,20 @@ static uint32_t longer(uint32_t run, uint64_t failures)
 	return failures > UINT32_MAX - run ? UINT32_MAX : run + (uint32_t)failures;
 }
 
+/* Those who are unanswered now asked timeout ago; since then it may have answered others, and that is no run. */
+static bool answered_meanwhile(const struct breaker *breaker, const struct breaker_input *input)
+{
+	return input->has_last_answer &&
+	       input->last_answer_ns + breaker->config.timeout_ns + UNANSWERED_LATE_NS >= input->now_ns;
+}
+
 /*
  * The kernel's counts of a tick have no order: a success anywhere in it ends the run. Failures of strangers are in none:
  * where as many of known-good sources fail as bear them out, with no success between them, those are a run already.
  */
-static void record_run(struct breaker *breaker, const struct sample *sample)
+static void record_run(struct breaker *breaker, const struct breaker_input *input)
 {
+	const struct sample *sample = input->sample;
 	uint64_t success = 0, failure = 0, certain = sample->certain;
 
 	for (unsigned int i = 0; i < SLC_CELLS && !sample->empty; i++) {
@@ -81,6 +90,11 @@ static void record_run(struct breaker *breaker, const struct sample *sample)
 	}
 	certain = (certain < failure ? certain : failure) + sample->always;
 	failure += sample->always;
+	if (answered_meanwhile(breaker, input)) {
+		breaker->past_failures += sample->unanswered;
+		breaker->past_outcomes += sample->unanswered;
+		failure -= sample->unanswered;
+	}
 	/* Overloaded: what failed is not all there was, and the rest is not told here. */
 	if (sample->pressed > 0) {
 		breaker->run = breaker->certain_run = 0;
@@ -189,7 +203,7 @@ void breaker_record(struct breaker *breaker, const struct breaker_input *input)
 	weigh_doubt(breaker, &figures->window);
 	window_newest(breaker->fast, input->now_ns, UINT64_MAX, SECOND_NS, &second);
 	breaker->last_second_outcomes = second.outcomes + second.discounted;
-	record_run(breaker, input->sample);
+	record_run(breaker, input);
 	figures->run = few_sources(breaker, &figures->window) ? breaker->certain_run : breaker->run;
 	record_silence(breaker, input);
 	record_risk(breaker, input);

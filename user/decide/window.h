@@ -46,6 +46,7 @@ struct sample {
 	uint32_t
 		always; /* failures that count whoever caused them: no_listener; they are in no cell's failure or unproven */
 	uint32_t always_sources; /* cells they came from; within one second of the clock each cell comes once */
+	uint32_t unanswered; /* of the proven failures in cells: they began timeout ago */
 	uint32_t certain; /* failures in cells that a service alone can cause, as a sum: a client can not */
 	uint32_t pressed; /* outcomes met under pressure, of any kind: they are in none of the above */
 };
