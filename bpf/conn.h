@@ -117,7 +117,7 @@ static __always_inline void slc_handshake_note(const struct slc_peer *peer, stru
 		conn->flags |= SLC_C_PRESSURE;
 }
 
-/* SLC_T_PROVEN and SLC_T_KNOWN, as far as they hold; 0 for others. */
+/* What is known of its source: slc_proof(). */
 static __always_inline __u32 slc_conn_opened(const struct slc_peer *peer, struct slc_conn *conn, __u32 seq, __u64 now)
 {
 	__u32 state = peer->state;
@@ -140,9 +140,7 @@ static __always_inline __u32 slc_conn_opened(const struct slc_peer *peer, struct
 		conn->flags |= SLC_C_SOURCE;
 	else
 		__sync_fetch_and_add(&signals->cold_full, 1);
-	if (conn->class <= SLC_CLASS_known)
-		return SLC_T_PROVEN | SLC_T_KNOWN;
-	return cold && cold->good ? SLC_T_PROVEN : 0;
+	return slc_proof(conn->class <= SLC_CLASS_known, cold);
 }
 
 /* NULL where the state slot has been given to another service since. */

@@ -75,6 +75,14 @@ static __always_inline _Bool slc_under_pressure(const struct slc_desk *desk, __u
 	return (__s32)(owed - decision->turns_max) >= 0;
 }
 
+/* SLC_T_PROVEN and SLC_T_KNOWN, as far as they hold: by the operator's or the controller's word, or by an answer before. */
+static __always_inline __u32 slc_proof(_Bool known, const struct slc_cold *cold)
+{
+	if (known)
+		return SLC_T_PROVEN | SLC_T_KNOWN;
+	return cold && cold->good ? SLC_T_PROVEN : 0;
+}
+
 /* `flags` of SLC_T_*. */
 static __always_inline __u32 slc_grade_of(__u32 flags)
 {

@@ -330,9 +330,7 @@ static __always_inline __u32 opaque_flags(const struct slc_conn *conn)
 	const struct slc_cold *cold = control ? slc_cold_find(control, conn->cold) : NULL;
 	__u32 flags = conn->flags & SLC_C_PRESSURE ? SLC_T_PRESSURE : 0;
 
-	if (conn->class <= SLC_CLASS_known)
-		return flags | SLC_T_PROVEN | SLC_T_KNOWN;
-	return cold && cold->good ? flags | SLC_T_PROVEN : flags;
+	return flags | slc_proof(conn->class <= SLC_CLASS_known, cold);
 }
 
 static __always_inline void opaque_over(const struct slc_desk *desk, struct slc_conn *conn, __u32 kind)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * turns.bpf.c: requests and answers, at the root of cgroup2. Every packet of every socket of the host comes by, so
- * first comes what costs least: a TCP socket without our storage is none of ours; a UDP socket is ours by its port.
+ * first comes what costs least: a socket on no service's port is none of ours, nor is a TCP one without our storage.
  *
  * A packet starts at its IP header and always passes; IPv6 with extension headers is not looked at. What is in TLS or
  * of HTTP/2 is not read: bytes and silence only.
@@ -16,7 +16,7 @@
 #include "udp_turn.h"
 
 /*
- * Set before load where cgroup_skb programs may ask for the cookie (not yet on 6.1): else any namespace's answer
+ * Set before load where cgroup_skb programs may ask for the cookie (not yet on 6.1 and 6.12): else any namespace's answer
  * counts.
  */
 const volatile __u8 slc_egress_cookie = 0;
@@ -330,8 +330,7 @@ static __always_inline __u8 protocol_of(struct __sk_buff *skb)
 
 /* --- programs ---------------------------------------------------------------------------------------------------- */
 
-SEC("cgroup_skb/ingress")
-int slc_ingress(struct __sk_buff *skb)
+static __always_inline void look(struct __sk_buff *skb, _Bool from_us)
 {
 	struct bpf_sock *sk = skb->sk;
 	const struct slc_ports *ports = sk ? ports_of(sk) : NULL;
@@ -339,36 +338,30 @@ int slc_ingress(struct __sk_buff *skb)
 	__u8 protocol;
 
 	if (!ports)
-		return 1;
+		return;
 	protocol = protocol_of(skb);
 	if (protocol == SLC_PROTO_TCP) {
 		turn = bpf_sk_storage_get(&slc_turn_of, sk, NULL, 0);
-		if (turn)
+		if (turn && from_us)
+			from_service(skb, sk, turn);
+		else if (turn)
 			from_client(skb, turn);
 	} else if (protocol == SLC_PROTO_UDP && slc_port_in(ports->udp, sk->src_port)) {
-		datagram(skb, 0);
+		datagram(skb, from_us);
 	}
+}
+
+SEC("cgroup_skb/ingress")
+int slc_ingress(struct __sk_buff *skb)
+{
+	look(skb, 0);
 	return 1;
 }
 
 SEC("cgroup_skb/egress")
 int slc_egress(struct __sk_buff *skb)
 {
-	struct bpf_sock *sk = skb->sk;
-	const struct slc_ports *ports = sk ? ports_of(sk) : NULL;
-	struct slc_turn *turn;
-	__u8 protocol;
-
-	if (!ports)
-		return 1;
-	protocol = protocol_of(skb);
-	if (protocol == SLC_PROTO_TCP) {
-		turn = bpf_sk_storage_get(&slc_turn_of, sk, NULL, 0);
-		if (turn)
-			from_service(skb, sk, turn);
-	} else if (protocol == SLC_PROTO_UDP && slc_port_in(ports->udp, sk->src_port)) {
-		datagram(skb, 1);
-	}
+	look(skb, 1);
 	return 1;
 }
 
