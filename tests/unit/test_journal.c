@@ -215,7 +215,7 @@ static void breakers_outlive_the_daemon(void **state)
 	journal_close(&journal);
 
 	journal = open_journal(&reset);
-	assert_int_equal(journal_breakers(journal, take_breaker, found), 0);
+	assert_int_equal(journal_breakers(journal, NULL, take_breaker, found), 0);
 	journal_close(&journal);
 	assert_string_equal(found[0].service, "db");
 	assert_false(found[0].has_base || found[0].has_p99 || found[0].has_rate || found[0].has_connections);
@@ -250,7 +250,7 @@ static void rows_of_services_that_are_no_more(void **state)
 		assert_int_equal(journal_breakers_write(journal, &row, 1, false), 0);
 		strcpy(row.service, "web");
 		assert_int_equal(journal_breakers_write(journal, &row, 1, all), 0);
-		assert_int_equal(journal_breakers(journal, take_breaker, found), 0);
+		assert_int_equal(journal_breakers(journal, NULL, take_breaker, found), 0);
 		assert_string_equal(found[0].service, all ? "" : "db");
 		assert_string_equal(found[1].service, "web");
 	}
@@ -284,7 +284,7 @@ static void a_journal_of_the_version_before(void **state)
 		memset(found, 0, sizeof(found));
 		journal = open_journal(&reset);
 		assert_int_equal(reset, 0);
-		assert_int_equal(journal_breakers(journal, take_breaker, found), 0);
+		assert_int_equal(journal_breakers(journal, NULL, take_breaker, found), 0);
 		assert_string_equal(found[1].service, "web");
 		assert_int_equal(found[1].generation, 7);
 		assert_true(found[1].has_rate && found[1].rate == 200);

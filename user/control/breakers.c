@@ -23,7 +23,6 @@
 /* --- life ------------------------------------------------------------------------------------------------------- */
 
 struct find_row {
-	const char *name;
 	bool found;
 	struct journal_breaker row;
 };
@@ -32,10 +31,8 @@ static void find_row(const struct journal_breaker *row, void *arg)
 {
 	struct find_row *find = arg;
 
-	if (strcmp(row->service, find->name) == 0) {
-		find->row = *row;
-		find->found = true;
-	}
+	find->row = *row;
+	find->found = true;
 }
 
 static int name_index(const char *const *names, int count, const char *name)
@@ -98,11 +95,12 @@ static void restore_from_row(struct breaker *breaker, const struct journal_break
 static void restore(struct daemon *d, struct service *service, const struct slc_decision_half *half, uint64_t now_ns)
 {
 	struct breaker *breaker = &service->breaker;
-	struct find_row find = {.name = service->policy.name};
-	int err = journal_breakers(d->journal, find_row, &find);
+	const char *name = service->policy.name;
+	struct find_row find = {0};
+	int err = journal_breakers(d->journal, name, find_row, &find);
 
 	if (err)
-		log_warning("%s: its breaker cannot be read from the journal: %s", find.name, strerror(-err));
+		log_warning("%s: its breaker cannot be read from the journal: %s", name, strerror(-err));
 	if (find.found)
 		restore_learned(service, &find.row);
 	/* A slot without a push is of new maps, or of a service that was taken up now. */
@@ -112,10 +110,10 @@ static void restore(struct daemon *d, struct service *service, const struct slc_
 	else
 		restore_from_half(breaker, half, now_ns);
 	if (breaker->state != BREAKER_closed)
-		log_info("breaker of %s: %s goes on, generation %u", find.name, breaker_state_names[breaker->state],
+		log_info("breaker of %s: %s goes on, generation %u", name, breaker_state_names[breaker->state],
 			 breaker->generation);
 	else if (breaker->ramping)
-		log_info("breaker of %s: its ramp goes on at %.0f/s", find.name, breaker_ramp_rate(breaker));
+		log_info("breaker of %s: its ramp goes on at %.0f/s", name, breaker_ramp_rate(breaker));
 }
 
 int breakers_new(struct daemon *d, struct service *service, uint64_t now_ns)
@@ -182,19 +180,6 @@ static uint64_t sum_classes(const uint64_t counts[SLC_CLASS_COUNT])
 	return sum;
 }
 
-/* The newest sample that is at least `age_ns` old; NULL. */
-static const struct completion_sample *sample_before(const struct completion *c, uint64_t age_ns, uint64_t now_ns)
-{
-	for (unsigned int i = 1; i <= c->count; i++) {
-		const struct completion_sample *sample =
-			&c->samples[(c->next + COMPLETION_SAMPLES - i) % COMPLETION_SAMPLES];
-
-		if (now_ns - sample->at_ns >= age_ns)
-			return sample;
-	}
-	return NULL;
-}
-
 /* What only happens to a service that is not well, or that somebody protects; dry runs count too. */
 static uint64_t count_refusals(const struct slc_counters *counters)
 {
@@ -222,9 +207,9 @@ bool breakers_disturbed(const struct service *service)
 }
 
 /* What a healthy service is like is learned while this one is. */
-static void watch_wellness(struct service *service, const struct slc_signals *map, uint64_t connected, uint64_t now_ns)
+static void watch_wellness(struct service *service, const struct slc_signals *map, uint64_t connected,
+			   const struct dist_counts *latency, uint64_t now_ns)
 {
-	struct dist_counts latency;
 	struct tally tally;
 	struct baseline_input input = {
 		.now_ns = now_ns,
@@ -234,11 +219,10 @@ static void watch_wellness(struct service *service, const struct slc_signals *ma
 		.answered = signals_filed(map, ANSWERS),
 		.connected = connected,
 		.held = __atomic_load_n(&map->held, __ATOMIC_RELAXED),
-		.latency = &latency,
+		.latency = latency,
 	};
 
 	window_newest(service->breaker.fast, now_ns, UINT64_MAX, BASELINE_WINDOW_NS, &tally);
-	dist_window_sum(service->signals.latency.fast, now_ns, &latency);
 	baseline_tick(&service->baseline, &service->watch, &input);
 	service->refusals = count_refusals(&service->counters);
 }
@@ -300,7 +284,7 @@ static void sense(struct daemon *d, struct service *service, uint64_t now_ns)
 {
 	const struct slc_signals *map = datapath_signals(d->dp, service->policy.state);
 	uint64_t lost_ns = LOST_HANDSHAKES * service->decision.handshake_ns;
-	const struct completion_sample *newest = sample_before(&service->completion, 0, now_ns), *then;
+	const struct completion_sample *newest = completion_before(&service->completion, 0, now_ns), *then;
 	bool tcp = service->policy.proto == IPPROTO_TCP;
 	struct signals_facts facts = {
 		.now_ns = now_ns,
@@ -313,18 +297,21 @@ static void sense(struct daemon *d, struct service *service, uint64_t now_ns)
 		.established = newest ? sum_classes(newest->established) : 0,
 		.drops = service->drops,
 	};
+	struct dist_counts latency;
 
-	then = sample_before(&service->completion, lost_ns > LOST_MIN_NS ? lost_ns : LOST_MIN_NS, now_ns);
+	then = completion_before(&service->completion, lost_ns > LOST_MIN_NS ? lost_ns : LOST_MIN_NS, now_ns);
 	if (tcp && d->sockops && then)
 		facts.admitted_then = sum_classes(then->admitted);
 	service->drops = 0;
 	signals_take(&service->signals, map, datapath_measure(d->dp, service->policy.state), &facts,
 		     service->breaker.generation, &service->sample);
+	dist_window_sum(service->signals.latency.fast, now_ns, &latency);
+	service->has_p95 = dist_quantile(&latency, 9500, &service->p95_ns);
 	weigh_authority(service, map, now_ns);
 	weigh_pressure(service, map, now_ns);
 	/* In the unit of the total bucket, less what never became a connection: spoofed SYNs are no load. */
 	if (newest)
-		watch_wellness(service, map, tcp && d->sockops ? facts.established : facts.admitted, now_ns);
+		watch_wellness(service, map, tcp && d->sockops ? facts.established : facts.admitted, &latency, now_ns);
 }
 
 void breakers_sense(struct daemon *d, uint64_t now_ns)
@@ -365,7 +352,6 @@ static void make_input(struct daemon *d, struct service *service, const struct o
 		       struct breaker_input *input)
 {
 	const struct slc_signals *map = datapath_signals(d->dp, service->policy.state);
-	struct dist_counts latency;
 
 	*input = (struct breaker_input){
 		.now_ns = now_ns,
@@ -373,6 +359,8 @@ static void make_input(struct daemon *d, struct service *service, const struct o
 		.sample = &service->sample,
 		.owed = service->signals.in_flight,
 		.working = service->pressure.works,
+		.has_p95 = service->has_p95,
+		.p95_ns = service->p95_ns,
 		.last_answer_ns = __atomic_load_n(&map->last_answer_ns, __ATOMIC_RELAXED),
 		.baseline = &service->baseline,
 		.handshake_ns = service->decision.handshake_ns,
@@ -388,8 +376,6 @@ static void make_input(struct daemon *d, struct service *service, const struct o
 		input->owed_proven = waiting.proven;
 		input->owed_unproven = service->policy.proto == IPPROTO_TCP ? waiting.unproven : 0;
 	}
-	dist_window_sum(service->signals.latency.fast, now_ns, &latency);
-	input->has_p95 = dist_quantile(&latency, 9500, &input->p95_ns);
 	probes_view(datapath_probes(d->dp, service->policy.state), service->breaker.generation, now_ns, &input->probes);
 }
 
@@ -475,18 +461,12 @@ static void log_event(struct service *service, const struct breaker_event *event
 		 event->enforced ? "" : ", metrics only", event->generation, figures);
 }
 
-/* An order acts in either mode. */
-static bool is_forced(enum breaker_state state)
-{
-	return state == BREAKER_forced_open || state == BREAKER_forced_closed;
-}
-
 static void note_event(struct daemon *d, struct service *service, const struct override *order,
 		       struct breaker_event *event)
 {
 	json_t *by = NULL;
 
-	event->enforced |= is_forced(event->to);
+	event->enforced |= breaker_is_forced(event->to);
 
 	if (order)
 		by = json_pack("{s:I, s:s, s:I}", "id", (json_int_t)order->id, "reason", order->reason, "by_uid",

@@ -84,6 +84,8 @@ struct service {
 	bool listening; /* at the last look */
 	bool was_listening; /* ever */
 	uint32_t drops; /* of its listeners, not taken by signals yet */
+	bool has_p95; /* of the answers of the last 10 s, at the last tick */
+	uint64_t p95_ns;
 	struct sample sample; /* of this tick */
 	struct authority_view authority;
 	struct pressure pressure;

@@ -20,11 +20,11 @@ void dist_total_take(struct dist_total *total, const struct slc_dist *dist)
 uint64_t dist_total_below(const struct dist_total *total, uint64_t ns)
 {
 	unsigned int bin = dist_bin(ns);
-	uint64_t below = 0, lower = dist_lower_ns(bin), width = dist_upper_ns(bin) - lower;
+	uint64_t below = 0;
 
 	if (bin == SLC_DIST_BINS - 1)
 		return total->total;
 	for (unsigned int b = 0; b < bin; b++)
 		below += total->bin[b];
-	return below + (uint64_t)((double)total->bin[bin] * (double)(ns - lower + 1) / (double)width);
+	return below + dist_part(total->bin[bin], ns);
 }

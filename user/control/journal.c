@@ -419,10 +419,16 @@ static void column_name(sqlite3_stmt *stmt, int column, char *buf, size_t len)
 	snprintf(buf, len, "%s", text ? (const char *)text : "");
 }
 
-int journal_breakers(struct journal *journal, void (*visit)(const struct journal_breaker *row, void *arg), void *arg)
+int journal_breakers(struct journal *journal, const char *service,
+		     void (*visit)(const struct journal_breaker *row, void *arg), void *arg)
 {
 	sqlite3_stmt *stmt = NULL;
-	int rc = sqlite3_prepare_v2(journal->breakers, "SELECT " BREAKER_COLUMNS " FROM breakers", -1, &stmt, NULL);
+	int rc = sqlite3_prepare_v2(journal->breakers,
+				    "SELECT " BREAKER_COLUMNS " FROM breakers WHERE ?1 IS NULL OR service = ?1", -1,
+				    &stmt, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_bind_text(stmt, 1, service, -1, SQLITE_STATIC);
 
 	while (rc == SQLITE_OK || rc == SQLITE_ROW) {
 		struct journal_breaker row = {0};

@@ -64,6 +64,8 @@ struct journal_breaker {
  * `all` the rows are all there are: a service of the same name as one that was dropped is another one.
  */
 int journal_breakers_write(struct journal *journal, const struct journal_breaker *rows, size_t count, bool all);
-int journal_breakers(struct journal *journal, void (*visit)(const struct journal_breaker *row, void *arg), void *arg);
+/* The row of `service`; NULL: all of them. */
+int journal_breakers(struct journal *journal, const char *service,
+		     void (*visit)(const struct journal_breaker *row, void *arg), void *arg);
 
 #endif /* SLUICE_JOURNAL_H */

@@ -387,8 +387,8 @@ static int check_order(const struct call *call, const struct service *service, c
 		       struct problem *problem)
 {
 	enum breaker_state state = service->breaker.state;
-	bool forced = state == BREAKER_forced_open || state == BREAKER_forced_closed;
-	bool obeyed = order ? state == (order->open ? BREAKER_forced_open : BREAKER_forced_closed) : !forced;
+	bool obeyed = order ? state == (order->open ? BREAKER_forced_open : BREAKER_forced_closed)
+			    : !breaker_is_forced(state);
 
 	if (obeyed && breakers_in_force(call->d, service))
 		return 0;

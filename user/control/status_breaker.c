@@ -53,9 +53,7 @@ static json_t *ramp_json(const struct breaker *breaker)
 /* What is in force, which for metrics-only is `closed` but for an order, and where its machine stands. */
 static enum breaker_state state_in_force(const struct breaker *breaker)
 {
-	bool forced = breaker->state == BREAKER_forced_open || breaker->state == BREAKER_forced_closed;
-
-	return breaker->config.enforce || forced ? breaker->state : BREAKER_closed;
+	return breaker->config.enforce || breaker_is_forced(breaker->state) ? breaker->state : BREAKER_closed;
 }
 
 /* What its settings should be after what was measured; null: nothing speaks against them. */

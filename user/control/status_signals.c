@@ -92,16 +92,8 @@ static json_t *handshake_times_json(const struct service *service, uint64_t now_
 	uint32_t bins[SLC_HIST] = {0}, total = 0;
 	json_t *json = json_object();
 
-	for (unsigned int c = 0; c < SLC_CLASS_COUNT; c++) {
-		const struct handshakes *h = &service->handshakes[c];
-
-		for (unsigned int i = 0; i < h->count; i++) {
-			if (now_ns - h->at_ns[i] > HANDSHAKE_AGE_NS)
-				continue;
-			bins[h->bin[i]]++;
-			total++;
-		}
-	}
+	for (unsigned int c = 0; c < SLC_CLASS_COUNT; c++)
+		total += handshakes_fresh(&service->handshakes[c], now_ns, bins);
 	for (size_t q = 0; q < QUANTILES; q++) {
 		uint64_t passed = 0, rank = ((uint64_t)total * quantiles[q] + 9999) / 10000;
 		unsigned int bin = 0;

@@ -29,6 +29,13 @@ enum breaker_rule {
 };
 
 extern const char *const breaker_state_names[BREAKER_STATE_COUNT]; /* "half_open" */
+
+/* By an order, which acts in either mode. */
+static inline bool breaker_is_forced(enum breaker_state state)
+{
+	return state == BREAKER_forced_open || state == BREAKER_forced_closed;
+}
+
 extern const char *const breaker_rule_names[RULE_COUNT];
 extern const char *const breaker_rule_texts[RULE_COUNT];
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "user/decide/completion.h"
 
+#include <stddef.h>
+
 #define SLICES_MIN 8
 #define SLICES_MAX (SLC_SLICES - 1)
 
@@ -48,6 +50,16 @@ static unsigned int not_after(const struct completion *c, unsigned int i, uint64
 			i = middle + 1;
 	}
 	return i;
+}
+
+const struct completion_sample *completion_before(const struct completion *c, uint64_t age_ns, uint64_t now_ns)
+{
+	const struct completion_sample *sample;
+
+	if (!c->count || now_ns < age_ns)
+		return NULL;
+	sample = newest(c, not_after(c, 0, now_ns - age_ns));
+	return sample->at_ns <= now_ns - age_ns ? sample : NULL;
 }
 
 /* First from the i-th on before which COMPLETION_FLOWS were admitted until `last`; the oldest if fewer were. */

@@ -33,6 +33,8 @@ struct completion {
 /* A counter that fell means another life of the service: what was gathered is forgotten. */
 void completion_add(struct completion *c, const struct completion_sample *sample);
 void completion_reset(struct completion *c);
+/* The newest sample that is at least `age_ns` old at `now_ns`; NULL: there is none. */
+const struct completion_sample *completion_before(const struct completion *c, uint64_t age_ns, uint64_t now_ns);
 /*
  * Established over admitted, 65536 = 1, rounded up, of the newest COMPLETION_FLOWS flows admitted at least
  * `handshake_ns` ago: these had the time to complete. 1 when fewer than COMPLETION_FLOWS_MIN are known.

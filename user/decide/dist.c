@@ -51,16 +51,24 @@ bool dist_quantile(const struct dist_counts *counts, unsigned int q, uint64_t *r
 	return true;
 }
 
+uint64_t dist_part(uint64_t count, uint64_t ns)
+{
+	unsigned int bin = dist_bin(ns);
+	uint64_t lower = dist_lower_ns(bin), width = dist_upper_ns(bin) - lower;
+
+	return (uint64_t)((double)count * (double)(ns - lower + 1) / (double)width);
+}
+
 uint64_t dist_below(const struct dist_counts *counts, uint64_t ns)
 {
 	unsigned int bin = dist_bin(ns);
-	uint64_t below = 0, lower = dist_lower_ns(bin), width = dist_upper_ns(bin) - lower;
+	uint64_t below = 0;
 
 	if (ns >= dist_upper_ns(SLC_DIST_BINS - 1))
 		return counts->total;
 	for (unsigned int b = 0; b < bin; b++)
 		below += counts->bin[b];
-	return below + (uint64_t)((double)counts->bin[bin] * (double)(ns - lower + 1) / (double)width);
+	return below + dist_part(counts->bin[bin], ns);
 }
 
 /* --- sliding ----------------------------------------------------------------------------------------------------------- */

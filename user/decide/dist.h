@@ -24,6 +24,8 @@ struct dist_counts {
 
 /* q in 1/10000 (9900: P99). False: no samples. */
 bool dist_quantile(const struct dist_counts *counts, unsigned int q, uint64_t *ret_ns);
+/* Of `count` samples in the bin of `ns` those at or below it, were they spread evenly. */
+uint64_t dist_part(uint64_t count, uint64_t ns);
 /* Samples at or below `ns`; the bin that `ns` cuts is counted in proportion. For Prometheus buckets. */
 uint64_t dist_below(const struct dist_counts *counts, uint64_t ns);
 

@@ -61,10 +61,9 @@ void handshakes_take(struct handshakes *h, const uint32_t hist[SLC_HIST], uint64
 	}
 }
 
-uint64_t handshakes_p90(const struct handshakes *h, uint64_t now_ns)
+uint32_t handshakes_fresh(const struct handshakes *h, uint64_t now_ns, uint32_t hist[SLC_HIST])
 {
-	uint16_t hist[SLC_HIST] = {0};
-	unsigned int fresh = 0, below = 0, rank;
+	uint32_t fresh = 0;
 
 	for (unsigned int i = 0; i < h->count; i++) {
 		if (now_ns - h->at_ns[i] > HANDSHAKE_AGE_NS)
@@ -72,6 +71,14 @@ uint64_t handshakes_p90(const struct handshakes *h, uint64_t now_ns)
 		hist[h->bin[i]]++;
 		fresh++;
 	}
+	return fresh;
+}
+
+uint64_t handshakes_p90(const struct handshakes *h, uint64_t now_ns)
+{
+	uint32_t hist[SLC_HIST] = {0}, fresh = handshakes_fresh(h, now_ns, hist);
+	unsigned int below = 0, rank;
+
 	if (fresh < HANDSHAKE_SAMPLES_MIN)
 		return 0;
 	rank = (fresh * 9 + 9) / 10;

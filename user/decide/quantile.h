@@ -29,6 +29,8 @@ struct handshakes {
 
 /* What came since the last call. The first call takes none: those are from before. */
 void handshakes_take(struct handshakes *h, const uint32_t hist[SLC_HIST], uint64_t now_ns);
+/* Adds the samples that are not older than HANDSHAKE_AGE_NS to `hist`; returns their number. */
+uint32_t handshakes_fresh(const struct handshakes *h, uint64_t now_ns, uint32_t hist[SLC_HIST]);
 /* P90 of the samples that are not older than HANDSHAKE_AGE_NS; 0 with fewer than HANDSHAKE_SAMPLES_MIN. */
 uint64_t handshakes_p90(const struct handshakes *h, uint64_t now_ns);
 
